@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 from uuid import UUID
 
 from runward.domain.ids import RunId
+from runward.domain.json import JsonObject
 from runward.domain.run.family import ChildRun
 from runward.domain.run.outcomes import AgentRequest
 from runward.domain.run.resolve import CallbackCompleted, CallbackInputRequired
@@ -42,8 +43,13 @@ def engine_of(
         tools=ToolAccess(
             toolbox=cast("Any", _Toolbox(vault)),
             inline=InlineTools(stub, stub, stub),
-            rules=ToolRules(cast("Any", ()), cast("Any", _Rules(scope.slow_rules))),
-            invokers={"webhook": Webhook(), "client": CLIENT_INVOKER, "agent": AGENT_INVOKER},
+            rules=ToolRules(cast("Any", scope.functions), cast("Any", _Rules(scope.slow_rules))),
+            invokers={
+                "webhook": Webhook(),
+                "plugin": Webhook(),
+                "client": CLIENT_INVOKER,
+                "agent": AGENT_INVOKER,
+            },
             callback=lambda state, call: ("", ""),
             timeout=timedelta(seconds=400),
         ),
@@ -114,16 +120,16 @@ class _Children:
         request: AgentRequest | None,
     ) -> ChildRun:
         del left
-        assert request is None  # no function of a plugin is modelled
-        assert tool.spec.agent is not None
-        member = self._scope.members[tool.spec.agent]
+        agent = tool.spec.agent if request is None else request.agent
+        assert agent is not None
+        asked: JsonObject = call.arguments if request is None else {"input": request.input}
         return ChildRun(
             id=RunId(self._mint()),
             call_id=call.id,
-            agent=tool.spec.agent,
-            member=member,
+            agent=agent,
+            member=self._scope.members[agent],
             team={},
-            input=build_child_input(call.arguments),
+            input=build_child_input(asked),
             context=state.context,
             deadline_seconds=None,
         )

@@ -18,7 +18,11 @@ _SKIPPED: Final[Mapping[type, frozenset[str]]] = {
     Call: frozenset({"arguments"}),  # the digest covers them
     Step: frozenset({"usage"}),
 }
+_OWN_KEYS: Final[set[type]] = {type(None), str, int, bool, float, UUID, type}
+"""Types whose values are their own keys. Those of enumerations are added as they are seen."""
 _FIELDS: dict[type, tuple[str, ...]] = {}
+_FROZEN: Final[set[type]] = set()
+"""Data classes whose instances never change, so that each needs its key once."""
 _NUMBERS: dict[Any, int] = {}
 _KNOWN: dict[int, tuple[Any, Any]] = {}
 _CACHED: Final = 400_000
@@ -31,30 +35,24 @@ def _number(key: Any) -> int:
 def key_of(value: Any) -> Any:
     """A hashable that is equal for equal values."""
     kind = cast("type[Any]", type(value))
-    if value is None or kind in (str, int, bool, float, UUID, type) or isinstance(value, Enum):
+    if kind in _OWN_KEYS:
         return value
+    if kind not in _FROZEN:
+        return _new_key(value, kind)
     known = _KNOWN.get(id(value))
     if known is not None and known[0] is value:
         return known[1]
     key = _new_key(value, kind)
-    if getattr(kind, "__dataclass_params__", _Mutable).frozen:
-        if len(_KNOWN) > _CACHED:
-            _KNOWN.clear()
-        _KNOWN[id(value)] = (value, key)
+    if len(_KNOWN) > _CACHED:
+        _KNOWN.clear()
+    _KNOWN[id(value)] = (value, key)
     return key
-
-
-class _Mutable:
-    frozen = False
 
 
 def _new_key(value: Any, kind: type[Any]) -> Any:
     if kind in _SPECIAL:
         return _SPECIAL[kind](value)
-    if is_dataclass(value):
-        if kind not in _FIELDS:
-            skipped = _SKIPPED.get(kind, frozenset())
-            _FIELDS[kind] = tuple(f.name for f in fields(value) if f.name not in skipped)
+    if kind in _FIELDS:
         parts = tuple([key_of(getattr(value, name)) for name in _FIELDS[kind]])
         return _number((kind.__name__, parts))
     if isinstance(value, Mapping):
@@ -64,9 +62,22 @@ def _new_key(value: Any, kind: type[Any]) -> Any:
         return tuple([key_of(one) for one in cast("list[Any]", value)])
     if isinstance(value, frozenset | set):
         return frozenset(cast("set[Any]", value))
-    if hasattr(value, "key"):
-        return value.key
-    raise TypeError(f"no key for {kind}")
+    return key_of(value) if _is_new(kind) else value.key
+
+
+def _is_new(kind: type[Any]) -> bool:
+    """Learn how a type's values are compared. False: it is known, or it has keys of its own."""
+    if issubclass(kind, Enum):
+        _OWN_KEYS.add(kind)
+        return True
+    of_class: Any = kind
+    if not is_dataclass(of_class) or kind in _FIELDS:
+        return False
+    skipped = _SKIPPED.get(kind, frozenset())
+    _FIELDS[kind] = tuple(f.name for f in fields(of_class) if f.name not in skipped)
+    if vars(kind)["__dataclass_params__"].frozen:
+        _FROZEN.add(kind)
+    return True
 
 
 _SPECIAL: Final[dict[type, Callable[[Any], Any]]] = {

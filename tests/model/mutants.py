@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from runward.domain.events.values import ApprovalStatus
-from runward.domain.run import approvals, decide, failures, open_calls, settle, team
+from runward.domain.run import approvals, child_runs, decide, failures, open_calls, settle, team
 from runward.domain.run import decisions as decision_models
 from runward.domain.run.decide import Park, RunTools, Wait
 from runward.domain.run.settle import AwaitCallback
@@ -276,6 +276,46 @@ async def _get_pending(tx: Any, project: Any, approval_id: Any) -> Any:
 
 
 async def _nothing(*_: Any) -> None: ...
+
+
+def _record_and_go_on(state: Any, changes: Changes, call: Any, child: Any) -> Any:
+    after = child_runs.record_result(state, changes, call, child)
+    ready = replace(after.calls[call.id], phase=CallPhase.READY)
+    changes.put_call(ready)
+    return after.with_call(ready)
+
+
+def _record_nothing(state: Any, changes: Changes, call: Any, child: Any) -> Any:
+    after = child_runs.record_result(state, changes, call, child)
+    recorded = after.calls[call.id]
+    exchange: Any = recorded.exchange
+    lost = replace(recorded, exchange=replace(exchange, state=call.exchange.state))
+    changes.put_call(lost)
+    return after.with_call(lost)
+
+
+def _start_children_afresh(
+    state: Any, changes: Changes, call: Any, children: Any, requests: Any
+) -> Any:
+    forgetful = replace(call, exchange=None)
+    return child_runs.start_children(state, changes, forgetful, children, requests)
+
+
+def _start_children_unawaited(
+    state: Any, changes: Changes, call: Any, children: Any, requests: Any
+) -> Any:
+    after = child_runs.start_children(state, changes, call, children, requests)
+    ready = replace(after.calls[call.id], phase=CallPhase.READY)
+    changes.put_call(ready)
+    return after.with_call(ready)
+
+
+def _first_children(it: Any, row: RunRow) -> Any:
+    awaited = {one.child_run_id for one in row.calls.values()}
+    return {id_: one for id_, one in _CHILDREN(it, row).items() if id_ in awaited}
+
+
+_CHILDREN: Final = vars(Twin)["_children"]
 
 
 async def _overdue(*_: Any) -> bool:
@@ -616,6 +656,48 @@ _NEW: Final = [
         "child",
         _WAY_ON,
         _code(family, "wake_parent", _nothing),
+    ),
+    Mutant(
+        "a function runs again after the first of its agents",
+        "settle",
+        "agents",
+        "the parent waits for its open child run",
+        _code(execution, "record_result", _record_and_go_on),
+    ),
+    Mutant(
+        "a function forgets the results of its earlier agents",
+        "settle",
+        "agents again",
+        "a child run belongs to the call that names it",
+        _code(execution, "start_children", _start_children_afresh),
+    ),
+    Mutant(
+        "a result of an agent is lost",
+        "settle",
+        "agents",
+        "a child run belongs to the call that names it",
+        _code(execution, "record_result", _record_nothing),
+    ),
+    Mutant(
+        "only the first of a function's agents is read",
+        "gate",
+        "agents",
+        _WAY_ON,
+        _code(Twin, "_children", _first_children),
+    ),
+    Mutant(
+        "a function that is not idempotent is repeated after a crash",
+        "recover",
+        "agents lost",
+        _ONCE,
+        _code(open_calls, "_REPEATABLE_TYPES", frozenset({"plugin"})),
+    ),
+    Mutant(
+        "a function's agents start, but its call does not wait for them",
+        "settle",
+        "agents",
+        "the parent waits for its open child run",
+        _code(execution, "start_children", _start_children_unawaited),
     ),
 ]
 MUTANTS: Final[Mapping[str, Mutant]] = {one.name: one for one in [*_OLD, *_NEW]}

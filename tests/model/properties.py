@@ -3,11 +3,15 @@
 This module uses no table of Runward's code. It lists the statuses and their order again.
 """
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from runward.domain.events.values import ApprovalStatus, RunErrorCode
 from runward.domain.ids import CallId
-from runward.domain.run.state import CallPhase
+from runward.domain.json import JsonObject
+from runward.domain.run.items import Message
+from runward.domain.run.outcomes import AgentRequest
+from runward.domain.run.state import Call, CallPhase
 from runward.domain.run.status import RunStatus
 from runward.store.runs.gate import Step
 from tests.model.rows import ApprovalRow, Rows, RunRow
@@ -98,7 +102,8 @@ def _check_family(rows: Rows) -> None:
             continue
         parent = by_id[row.lineage.parent]
         call = parent.calls[row.lineage.call_id]
-        require(call.child_run_id == row.id, "a child run belongs to the call that names it")
+        named = call.child_run_id == row.id if call.exchange is None else _names(call, row)
+        require(named, "a child run belongs to the call that names it")
         if row.status not in ENDED and parent.status not in ENDED:
             waits = call.phase is CallPhase.AWAITING_CHILD
             require(waits, "the parent waits for its open child run", call.phase)
@@ -106,6 +111,33 @@ def _check_family(rows: Rows) -> None:
             works = row.status is RunStatus.IN_PROGRESS
             works |= row.status is RunStatus.QUEUED and row.available
             require(not works, "no parent requires action while its child run works")
+
+
+def _names(call: Call, row: RunRow) -> bool:
+    """Whether a function's call has the child run in its list, or its result."""
+    exchange: Any = call.exchange
+    awaited = str(row.id) in [one["run_id"] for one in exchange.requests]
+    digests = [one["digest"] for one in exchange.state]
+    read = AgentRequest("helper", input_of(row)).digest in digests
+    return awaited != read and (awaited or row.status in ENDED)
+
+
+def input_of(row: RunRow) -> str:
+    message = row.segments[0].items[0]
+    assert isinstance(message, Message)
+    return str(message.content)
+
+
+def check_agent_results(
+    rows: Rows, parent: RunRow, call_id: CallId, results: Sequence[JsonObject]
+) -> None:
+    """When a function begins an attempt: it reads one result of each child run so far."""
+    own = [one for one in rows if one.lineage and one.lineage.parent == parent.id]
+    asked = sorted(input_of(one) for one in own if one.lineage and one.lineage.call_id == call_id)
+    require(len(set(asked)) == len(asked), "no agent is run twice", str(asked))
+    read = sorted(str(one["digest"]) for one in results)
+    wanted = sorted(AgentRequest("helper", text).digest for text in asked)
+    require(read == wanted, "a function reads one result of each agent", str(asked))
 
 
 def check_change(before: Rows, after: Rows) -> None:

@@ -16,7 +16,14 @@ from runward.domain.run.decisions import (
 )
 from runward.domain.run.family import Lineage, Member
 from runward.domain.run.items import Message
-from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
+from runward.domain.run.outcomes import (
+    AgentRequest,
+    Done,
+    Failed,
+    FailureKind,
+    Outcome,
+    Waits,
+)
 from runward.domain.run.response import ModelResponse, RequestedCall
 from runward.domain.run.state import Segment, SegmentKind
 from runward.domain.run.tools import CompiledTool
@@ -52,6 +59,11 @@ class Scope:
     decisions: tuple[str, ...] = ("approve",)
     config: Mapping[str, Any] = field(default_factory=dict[str, Any])
     members: Mapping[str, Member] = field(default_factory=dict[str, Member])
+    functions: Mapping[str, tuple[tuple[AgentRequest, ...], ...]] = field(
+        default_factory=dict[str, tuple[tuple[AgentRequest, ...], ...]]
+    )
+    """The agents that a plugin's functions request: by tool, and at the same time. After the last
+    ones, a function answers what `answers` says."""
     child_responses: tuple[tuple[RequestedCall, ...], ...] = ()
     """Of the agents of child runs."""
     others: tuple[CompiledTool, ...] = ()
@@ -75,6 +87,14 @@ class Scope:
         opening = Segment(SegmentKind.INPUT, 0, None, (Message("user", "go"),))
         return RunRow(ROOT, config, segments=(opening,))
 
+    def outcomes(self, tool: str, results: int) -> tuple[Outcome, ...]:
+        """What a tool may answer. `results`: of the agents that its function has requested."""
+        for requests in self.functions.get(tool, ()):
+            if results <= 0:
+                return (Waits(on="child", agents=requests),)
+            results -= len(requests)
+        return self.answers[tool]
+
     def response(self, lineage: Lineage | None, turn: int) -> ModelResponse:
         """What the model says in this turn."""
         wanted = self.child_responses if lineage else self.responses
@@ -97,6 +117,11 @@ CALLED: Final = tool("called", idempotent=True)
 LIMITED: Final = tool("limited", concurrency={"limit": 1})
 CONSULT: Final = tool("consult", type="agent", agent="helper", url=None)
 
+GATHER: Final = tool("gather", type="plugin", url=None)
+GATHER_AGAIN: Final = tool("again", type="plugin", url=None, idempotent=True)
+ONE, TWO, THREE = (AgentRequest("helper", text) for text in ("one", "two", "three"))
+
+PLAIN: Final = Member(AgentConfig.model_validate({"model": "offline:rules"}, strict=False), 1)
 HELPER: Final = Member(
     AgentConfig.model_validate({"model": "offline:rules", "tools": ["gated"]}, strict=False), 1
 )
@@ -259,6 +284,39 @@ _SMALL: Final = [
         others=(GATED,),
         workers=1,
     ),
+    Scope(
+        "agents",
+        "a function that runs two agents at the same time, and a cancel",
+        (GATHER,),
+        (wants("gather"),),
+        {"gather": (DONE,)},
+        {"cancel": 1},
+        members={"helper": PLAIN},
+        functions={"gather": ((ONE, TWO),)},
+        workers=1,
+    ),
+    Scope(
+        "agents lost",
+        "a function that is not idempotent and runs two agents in turn, and a crash",
+        (GATHER,),
+        (wants("gather"),),
+        {"gather": (DONE,)},
+        {"crash": 1},
+        members={"helper": PLAIN},
+        functions={"gather": ((ONE,), (TWO,))},
+        workers=1,
+    ),
+    Scope(
+        "agents again",
+        "an idempotent function that runs an agent, and then two at the same time; a crash",
+        (GATHER_AGAIN,),
+        (wants("again"),),
+        {"again": (DONE,)},
+        {"crash": 1},
+        members={"helper": PLAIN},
+        functions={"again": ((ONE,), (TWO, THREE))},
+        workers=1,
+    ),
 ]
 _LARGE: Final = [
     Scope(
@@ -305,6 +363,27 @@ _LARGE: Final = [
         members={"helper": HELPER},
         child_responses=(wants("gated"),),
         others=(GATED,),
+    ),
+    Scope(
+        "two agents of a function, two workers",
+        "a function that is not idempotent and runs two agents in turn; a crash and a freeze",
+        (GATHER,),
+        (wants("gather"),),
+        {"gather": (DONE,)},
+        {"crash": 1, "lease": 1},
+        members={"helper": PLAIN},
+        functions={"gather": ((ONE,), (TWO,))},
+    ),
+    Scope(
+        "two agents of a function at once",
+        "a function that runs two agents at the same time; a cancel, a crash, a late statement",
+        (GATHER,),
+        (wants("gather"),),
+        {"gather": (DONE,)},
+        {"cancel": 1, "crash": 1, "late": 1},
+        members={"helper": PLAIN},
+        functions={"gather": ((ONE, TWO),)},
+        workers=1,
     ),
 ]
 SCOPES: Final[Mapping[str, Scope]] = {one.name: one for one in _SMALL}

@@ -7,7 +7,7 @@ from typing import Any, Final
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import RunId
 from runward.domain.run.abandoned import Closed
-from runward.domain.run.outcomes import Done, Failed, FailureKind
+from runward.domain.run.outcomes import Done, Failed, FailureKind, Waits
 from runward.domain.run.resolve import CallbackCompleted, CallbackInputRequired
 from runward.domain.run.state import Call, CallOutcome, CallPhase
 from runward.domain.run.status import RunStatus
@@ -164,7 +164,8 @@ class System(Surroundings):
             call = call_of(step, call_id)
             spec = self.vault[call.tool, call.version or 0].spec
             limit = spec.retry.max_attempts + row.fence
-            require(call.attempt <= limit, "attempts are limited", call_id)
+            requested = call.exchange.attempt if call.exchange else 0
+            require(call.attempt - requested <= limit, "attempts are limited", call_id)
             gated = spec.approval == "always"
             require(not gated or call.approval_id is not None, "a gated call needs an approval")
 
@@ -223,7 +224,8 @@ class System(Surroundings):
                 lambda: self._tell(world, index, (id_, None)),
             )
         else:
-            for outcome in self.scope.answers[flight.call.tool]:
+            results = flight.invocation.agent_results if flight.invocation else None
+            for outcome in self.scope.outcomes(flight.call.tool, len(results or ())):
                 yield (
                     f"the tool answers {name} about {id_}: {_outcome(outcome)}",
                     lambda outcome=outcome: self._tool_answers(world, index, flight, outcome),
@@ -245,6 +247,7 @@ class System(Surroundings):
         timely = row.fence == worker.fence and row.status not in ENDED
         sent = Sent(row.id, call.id, now.invocation.call_uuid, call.attempt, call.fence, timely)
         self._check_sent(world, row, sent, call)
+        must.check_agent_results(world.rows, row, call.id, now.invocation.agent_results or ())
         return replace(after, sent=(*world.sent, sent))
 
     def _has_lease(self, world: World, worker: Worker) -> tuple[World, bool]:
@@ -270,7 +273,8 @@ class System(Surroundings):
 
     def _tool_answers(self, world: World, index: int, flight: Flight, outcome: Any) -> World:
         call = flight.call
-        if isinstance(outcome, Failed) and outcome.reason is FailureKind.NOT_SENT:
+        not_sent = isinstance(outcome, Failed) and outcome.reason is FailureKind.NOT_SENT
+        if not_sent or (isinstance(outcome, Waits) and outcome.agents):
             mine = (call.id, call.attempt, call.fence)
             sent = tuple(
                 replace(one, effect=False) if (one.call, one.attempt, one.fence) == mine else one
@@ -333,5 +337,7 @@ def _outcome(outcome: Any) -> str:
             return "done"
         case Failed(reason=why):
             return why
+        case Waits(agents=requests) if requests:
+            return f"it needs {len(requests)} agents"
         case _:
             return "later"

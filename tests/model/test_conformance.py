@@ -133,6 +133,10 @@ EDITS: Final = {
     ),
     "a claim's count": ("crashes", of(queue, "CLAIM", "claims = r.claims + 1,", "")),
     "a freed lease": ("freeze", of(sweep, "_LEASES", "status = 'queued', ", "")),
+    "an agent of a function": (
+        "agents again",
+        of(queue, "CLAIM", "c.child_run_id <= k.id", "c.child_run_id = k.id"),
+    ),
     "a crash loop": (
         "callback",
         of(sweep, "_IS_CRASH_LOOP", "lost_leases >=", "true OR lost_leases >="),
