@@ -757,7 +757,7 @@ def test_a_response_in_the_background_is_answered_at_once(project: Project) -> N
     assert "in_progress" in early["message"]
     project.tools.hold(project.tool_key("gate")).release()
     project.client.settle(run_of(made))
-    assert "pay answered" in said(get(project, made["id"]))
+    assert "pay returned" in said(get(project, made["id"]))
 
 
 def test_a_stream_that_was_cut_goes_on_where_it_stopped(project: Project) -> None:

@@ -7,14 +7,17 @@ import pytest
 
 from tests.api.project import Project, of_type
 from tests.api.protocols import (
+    ANTHROPIC,
     CHAT,
     PROTOCOLS,
+    RESPONSES,
     Protocol,
     Speaker,
     call,
     every,
     outcome,
 )
+from tests.api.test_open_responses import parsed
 from tests.support.models.spoken import Fails, Thought, says
 from tests.support.services.client import Json
 
@@ -69,6 +72,82 @@ def test_thoughts_go_along_into_the_next_run_of_a_session(speaker: Speaker) -> N
     assert outcome(run) == ("completed", "You are welcome.")
     assert "Thanks." in speaker.asked[2].whole
     assert len(speaker.asked[2].results) == 1
+
+
+PAY: Json = {
+    "type": "function",
+    "name": "pay",
+    "parameters": {"type": "object", "properties": {"x": {"type": "string"}}},
+}
+
+
+@every
+@pytest.mark.parametrize("stored", [True, False], ids=["listed", "streamed"])
+def test_thoughts_that_the_client_keeps_go_back(speaker: Speaker, *, stored: bool) -> None:
+    """The server refuses a request that lacks them, or its signatures."""
+    client = speaker.project.client
+    asked = call(speaker, 1, "pay")
+    model = speaker.script(
+        says(Thought(THOUGHT), "I pay.", asked),
+        says(Thought("It is paid."), "Paid."),
+        says("You are welcome."),
+    )
+    about: Json = {"model": model, "tools": [PAY], "include": ["reasoning.encrypted_content"]}
+    items: list[Json] = [{"role": "user", "content": "Pay."}]
+    for then in (
+        {"type": "function_call_output", "call_id": asked.id, "output": "fine"},
+        {"role": "user", "content": "Thanks."},
+        None,
+    ):
+        made = client.call("POST", "/v1/responses", {**about, "input": items})
+        assert made["error"] is None
+        shown = made["output"]
+        if not stored:
+            path = f"/v1/responses/{made['id']}?stream=true"
+            with client.streaming("GET", path) as answer:
+                told = parsed(answer.iter_lines())
+            shown = [one["item"] for one in told if one["type"] == "response.output_item.done"]
+        items += [*shown, *([then] if then else [])]
+    assert items[-1]["content"][0]["text"] == "You are welcome."
+    sealed = [item["encrypted_content"] for item in items if item.get("type") == "reasoning"]
+    assert len(sealed) == (0 if speaker.protocol is CHAT else 2)
+    assert all(THOUGHT not in one for one in sealed)
+    assert len(thoughts(speaker, {"id": made["id"].replace("resp_", "run_")})) == len(sealed)
+    listed = client.call(
+        "GET",
+        f"/v1/responses/{made['id']}/input_items",
+        order="asc",
+        **{"include[]": "reasoning.encrypted_content"},
+    )
+    again = [one for one in listed["data"] if one["type"] == "reasoning"]
+    assert [bool(one["encrypted_content"]) for one in again] == [True] * len(sealed)
+
+
+@pytest.mark.parametrize("speaker", [RESPONSES, ANTHROPIC], ids=str, indirect=True)
+def test_thoughts_of_others_and_changed_ones_are_left_out(speaker: Speaker, other: Project) -> None:
+    model = speaker.script(says(Thought(THOUGHT), "Hello."), *[says("Fine.")] * 5)
+    url, include = "/v1/responses", ["reasoning.encrypted_content"]
+    hello: Json = {"role": "user", "content": "Hi"}
+    made = speaker.project.client.call("POST", url, {"model": model, "input": "Hi"})
+    path = f"{url}/{made['id']}"
+    shown = speaker.project.client.call("GET", path, include="reasoning.encrypted_content")
+    [said, thought] = shown["output"]
+    assert thought["encrypted_content"]
+    assert made["output"][1]["encrypted_content"] is None
+    for output in (
+        [said, {**thought, "encrypted_content": "foreign"}],
+        [said, {**thought, "encrypted_content": None}],
+        [thought],
+        [thought, hello, said],
+    ):
+        body = {"model": model, "input": [hello, *output, hello], "include": include}
+        assert speaker.project.client.call("POST", url, body)["status"] == "completed"
+        assert "ignature" not in speaker.asked[-1].whole
+        assert "sealed-" not in speaker.asked[-1].whole
+    body = {"model": model, "input": [hello, said, thought, hello]}
+    assert other.client.call("POST", url, body)["status"] == "completed"
+    assert "ignature" not in speaker.asked[-1].whole
+    assert "sealed-" not in speaker.asked[-1].whole
 
 
 @pytest.mark.parametrize(("first", "second"), list(permutations(PROTOCOLS, 2)), ids=str)

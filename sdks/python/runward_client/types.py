@@ -1029,8 +1029,8 @@ class CreateResponse(TypedDict):
     and cost are kept. Not allowed together with `background` or `conversation`. Default:
     true."""
     include: NotRequired[list[ResponseInclude]]
-    """Additional output data. `reasoning.encrypted_content` adds the encrypted reasoning, if the
-    provider returned it. Runward accepts the other values but has no such data."""
+    """Additional output data. `reasoning.encrypted_content` adds the encrypted reasoning.
+    Runward accepts the other values but has no such data."""
     top_logprobs: NotRequired[int]
     """Number of log probabilities. Runward supports only 0. Default: 0."""
     stream_options: NotRequired[StreamOptions]
@@ -3692,7 +3692,9 @@ class ResponseInputMessage(TypedDict):
 
 
 class ResponseInputReasoning(TypedDict):
-    """Reasoning of an earlier response. Accepted, but the model does not read it again."""
+    """Reasoning of an earlier response. If it has the `encrypted_content` from a response of
+    this project, Runward sends the reasoning back to the provider that created it. Otherwise,
+    the model does not read it again."""
     id: NotRequired[str | None]
     """ID of the item in an earlier response. Optional and ignored."""
     status: NotRequired[str | None]
@@ -3704,7 +3706,8 @@ class ResponseInputReasoning(TypedDict):
     content: NotRequired[list[JsonObject]]
     """Content of the reasoning in the earlier response. Accepted but ignored."""
     encrypted_content: NotRequired[str | None]
-    """Encrypted reasoning of the earlier response. Accepted but ignored."""
+    """Encrypted reasoning from the response. Ignored if Runward did not create it for this
+    project."""
 
 
 class ResponseInputRefusal(TypedDict):
@@ -3978,8 +3981,9 @@ class ResponseOutputReasoning(TypedDict):
     summary: list[ResponseSummaryText]
     """Text parts of the reasoning."""
     encrypted_content: str | None
-    """Encrypted reasoning from the provider. Set only if the request includes
-    `reasoning.encrypted_content`. Null if the provider returned none."""
+    """Encrypted reasoning, which a later request can send back. Null if the request does not
+    include `reasoning.encrypted_content`, or if neither a message nor a tool call followed
+    the reasoning."""
 
 
 class ResponseOutputRefusal(TypedDict):
@@ -6157,28 +6161,16 @@ class ListToolCallsQuery(TypedDict):
     """Order of the items. `asc`: oldest first. `desc`: newest first. Default: `asc`."""
 
 
-class GetResponseQuery(TypedDict):
-    """The query of `get_response`."""
-    stream: NotRequired[bool]
-    """Whether to return a stream of the response's events. Default: false."""
-    starting_after: NotRequired[int]
-    """`sequence_number` of the last event that the client received. The stream begins with the
-    next event."""
-    include_obfuscation: NotRequired[bool]
-    """Whether events have random padding. Runward supports only false. Default: false."""
+GetResponseQuery = TypedDict(
+    'GetResponseQuery',
+    {'stream': 'NotRequired[bool]', 'starting_after': 'NotRequired[int]', 'include_obfuscation': 'NotRequired[bool]', 'include': 'NotRequired[list[ResponseInclude]]', 'include[]': 'NotRequired[list[ResponseInclude]]'},
+)
 
 
-class ListInputItemsQuery(TypedDict):
-    """The query of `list_input_items`."""
-    limit: NotRequired[int]
-    """Maximum number of items to return. Default: 20."""
-    after: NotRequired[str]
-    """Return the page that follows this cursor. Use the `last_id` of a page."""
-    before: NotRequired[str]
-    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
-    `after`."""
-    order: NotRequired[SortOrder]
-    """Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`."""
+ListInputItemsQuery = TypedDict(
+    'ListInputItemsQuery',
+    {'limit': 'NotRequired[int]', 'after': 'NotRequired[str]', 'before': 'NotRequired[str]', 'order': 'NotRequired[SortOrder]', 'include': 'NotRequired[list[ResponseInclude]]', 'include[]': 'NotRequired[list[ResponseInclude]]'},
+)
 
 
 class ListConversationItemsQuery(TypedDict):

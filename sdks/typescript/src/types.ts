@@ -3486,8 +3486,8 @@ export interface components {
              */
             store?: boolean;
             /**
-             * @description Additional output data. `reasoning.encrypted_content` adds the encrypted reasoning, if the
-             *     provider returned it. Runward accepts the other values but has no such data.
+             * @description Additional output data. `reasoning.encrypted_content` adds the encrypted reasoning. Runward
+             *     accepts the other values but has no such data.
              */
             include?: components["schemas"]["ResponseInclude"][];
             /**
@@ -8031,7 +8031,11 @@ export interface components {
         };
         /** @description A part of a message, in OpenAI's format. */
         ResponseInputPart: components["schemas"]["ResponseInputText"] | components["schemas"]["ResponseInputRefusal"] | components["schemas"]["ResponseInputImage"] | components["schemas"]["ResponseInputFile"];
-        /** @description Reasoning of an earlier response. Accepted, but the model does not read it again. */
+        /**
+         * @description Reasoning of an earlier response. If it has the `encrypted_content` from a response of this
+         *     project, Runward sends the reasoning back to the provider that created it. Otherwise, the model
+         *     does not read it again.
+         */
         ResponseInputReasoning: {
             /** @description ID of the item in an earlier response. Optional and ignored. */
             id?: string | null;
@@ -8046,7 +8050,10 @@ export interface components {
             summary?: components["schemas"]["JsonObject"][];
             /** @description Content of the reasoning in the earlier response. Accepted but ignored. */
             content?: components["schemas"]["JsonObject"][];
-            /** @description Encrypted reasoning of the earlier response. Accepted but ignored. */
+            /**
+             * @description Encrypted reasoning from the response. Ignored if Runward did not create it for this
+             *     project.
+             */
             encrypted_content?: string | null;
         };
         /** @description A refusal by the assistant. */
@@ -8424,8 +8431,9 @@ export interface components {
             /** @description Text parts of the reasoning. */
             summary: components["schemas"]["ResponseSummaryText"][];
             /**
-             * @description Encrypted reasoning from the provider. Set only if the request includes
-             *     `reasoning.encrypted_content`. Null if the provider returned none.
+             * @description Encrypted reasoning, which a later request can send back. Null if the request does not
+             *     include `reasoning.encrypted_content`, or if neither a message nor a tool call followed the
+             *     reasoning.
              */
             encrypted_content: string | null;
         };
@@ -13088,6 +13096,10 @@ export interface operations {
                 starting_after?: number;
                 /** @description Whether events have random padding. Runward supports only false. Default: false. */
                 include_obfuscation?: boolean;
+                /** @description Additional data, as in `POST /v1/responses`. */
+                include?: components["schemas"]["ResponseInclude"][];
+                /** @description Same as `include`. OpenAI's SDKs use this name. */
+                "include[]"?: components["schemas"]["ResponseInclude"][];
             };
             header?: never;
             path: {
@@ -13207,6 +13219,10 @@ export interface operations {
                 before?: string;
                 /** @description Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`. */
                 order?: components["schemas"]["SortOrder"];
+                /** @description Additional data, as in `POST /v1/responses`. */
+                include?: components["schemas"]["ResponseInclude"][];
+                /** @description Same as `include`. OpenAI's SDKs use this name. */
+                "include[]"?: components["schemas"]["ResponseInclude"][];
             };
             header?: never;
             path: {

@@ -5,7 +5,7 @@ cost little."""
 import re
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Set
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, get_args
+from typing import Annotated, Any, Final, get_args, get_origin
 
 from fastapi import APIRouter, Request, Response
 from fastapi.dependencies.models import Dependant
@@ -74,7 +74,9 @@ def _encode_result(handler: Callable[..., Any], status: int) -> Callable[..., An
 class RouteRules:
     dependencies: tuple[RouteDependency, ...]
     query_names: frozenset[str]
-    """Query parameters that may occur at most once in a request."""
+    """Query parameters. All except `lists` may occur at most once in a request."""
+    lists: frozenset[str]
+    """Query parameters that may occur several times in a request."""
     numbers: Mapping[str, type]
     """The query parameters that are numbers."""
     body: TypeAdapter[Any] | None
@@ -90,6 +92,11 @@ class RouteRules:
         return cls(
             dependencies=given,
             query_names=frozenset(field.alias for field in fields),
+            lists=frozenset(
+                field.alias
+                for field in fields
+                if any(get_origin(one) is list for one in get_args(field.field_info.annotation))
+            ),
             numbers={
                 field.alias: kind
                 for field in fields
@@ -120,7 +127,7 @@ class RouteRules:
     def _check_parameter(self, name: str, value: str, seen: Set[str]) -> str | None:
         if name not in self.query_names:
             return "unknown query parameter"
-        if name in seen:
+        if name in seen and name not in self.lists:
             return "must appear only once"
         if not is_text(value):
             return "must be text without the NUL character"

@@ -3,12 +3,14 @@
 import base64
 import zlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, cast
 
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from runward.api.responses.conversation import Unseal, parameter_error
+from runward.api.responses.conversation import Unsealer, parameter_error
+from runward.api.responses.sealed_reasoning import open_reasoning
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject, compact
 from runward.domain.run.items import Item, item_from_json, item_to_json
@@ -40,10 +42,10 @@ def seal(vault: Vault, project_id: ProjectId, items: Sequence[Item], max_body_by
     return encoded
 
 
-def make_unseal(vault: Vault, project_id: ProjectId) -> Unseal:
-    """Return a function that opens the items of one request. All opened items together may have
-    MAX_ITEM_BYTES, because a few sealed bytes can contain much text, and a client can send them
-    many times."""
+def make_unsealer(vault: Vault, project_id: ProjectId) -> Unsealer:
+    """Return the functions that open the encrypted content of one request. All compacted items
+    together may have MAX_ITEM_BYTES, because a few sealed bytes can contain much text, and a client
+    can send them many times."""
     left = MAX_ITEM_BYTES
 
     def unseal(sealed: str) -> Sequence[Item]:
@@ -62,4 +64,4 @@ def make_unseal(vault: Vault, project_id: ProjectId) -> Unseal:
         found = cast("list[JsonValue]", from_json(text))
         return [item_from_json(cast("JsonObject", one)) for one in found]
 
-    return unseal
+    return Unsealer(unseal, partial(open_reasoning, vault, project_id))

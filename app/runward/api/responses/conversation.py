@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TypeAlias, assert_never
+from dataclasses import dataclass
+from typing import Final, assert_never
 
 from runward.api.responses import inputs
 from runward.api.responses.inputs import InputContent, InputIn, ResponseInputItem, ResponseInputPart
+from runward.api.responses.sealed_reasoning import OpenedReasoning, place_reasoning
 from runward.domain.errors import FieldError, InvalidRequestError
 from runward.domain.ids import CallId
 from runward.domain.json import compact
@@ -30,8 +32,15 @@ _REFUSALS: Final = {
 _DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,([A-Za-z0-9+/]+={0,2})")
 _URL: Final = re.compile(r"https?://\S{1,2040}")
 
-Unseal: TypeAlias = Callable[[str], Sequence[Item]]
-"""Convert `encrypted_content` to the sealed items. Raises InvalidRequestError."""
+
+@dataclass(frozen=True, slots=True)
+class Unsealer:
+    """The functions that convert `encrypted_content`. `compaction`: to the items of a compacted
+    conversation; raises InvalidRequestError. `reasoning`: to reasoning, or to None if it is not
+    Runward's."""
+
+    compaction: Callable[[str], Sequence[Item]]
+    reasoning: Callable[[str], OpenedReasoning | None]
 
 
 def parameter_error(path: str, message: str) -> InvalidRequestError:
@@ -42,13 +51,13 @@ def parameter_error(path: str, message: str) -> InvalidRequestError:
 
 
 def parse_conversation(
-    given: InputIn, unseal: Unseal, before: Sequence[Item] = ()
+    given: InputIn, unsealer: Unsealer, before: Sequence[Item] = ()
 ) -> tuple[Item, ...]:
     """Return the conversation. Each call is directly followed by its result, in the order of the
     calls. Raises InvalidRequestError for calls without results and results without calls."""
     if isinstance(given, str):
         return (*before, Message("user", given))
-    read = parse_items(given, "input", unseal)
+    read = parse_items(given, "input", unsealer)
     try:
         return (*before, *pair_results(read))
     except UnpairedItemError as error:
@@ -59,13 +68,17 @@ def parse_conversation(
         raise missing_output_error(item.call_id) from None
 
 
-def parse_items(given: Sequence[ResponseInputItem], at: str, unseal: Unseal) -> list[Item]:
-    """Return the items in the same order. `at`: the name of the parameter. Raises
-    InvalidRequestError."""
-    return [one for n, item in enumerate(given) for one in _parse_item(item, f"{at}.{n}", unseal)]
+def parse_items(given: Sequence[ResponseInputItem], at: str, unsealer: Unsealer) -> list[Item]:
+    """Return the items in the same order, except reasoning, which precedes the item that followed
+    it. `at`: the name of the parameter. Raises InvalidRequestError."""
+    return place_reasoning(
+        [one for n, item in enumerate(given) for one in _parse_item(item, f"{at}.{n}", unsealer)]
+    )
 
 
-def _parse_item(item: ResponseInputItem, at: str, unseal: Unseal) -> Iterator[Item]:
+def _parse_item(
+    item: ResponseInputItem, at: str, unsealer: Unsealer
+) -> Iterator[Item | OpenedReasoning]:
     match item:
         case inputs.ResponseInputMessage():
             yield parse_message(item, at)
@@ -75,14 +88,25 @@ def _parse_item(item: ResponseInputItem, at: str, unseal: Unseal) -> Iterator[It
             yield _parse_result(item, at)
         case inputs.ResponseInputMcpCall():
             yield from _parse_mcp_call(item, at)
-        case inputs.ResponseInputCompaction():
-            yield from unseal(item.encrypted_content)
-        case inputs.ResponseInputReasoning() | inputs.ResponseInputMcpApprovalRequest():
+        case inputs.ResponseInputCompaction() | inputs.ResponseInputReasoning():
+            yield from _decrypt(item, unsealer)
+        case inputs.ResponseInputMcpApprovalRequest():
             pass
         case inputs.ResponseInputMcpApprovalResponse() | inputs.ResponseInputItemReference():
             raise parameter_error(at, _REFUSALS[item.type])
         case _:
             assert_never(item)
+
+
+def _decrypt(
+    item: inputs.ResponseInputCompaction | inputs.ResponseInputReasoning, unsealer: Unsealer
+) -> Iterator[Item | OpenedReasoning]:
+    if isinstance(item, inputs.ResponseInputCompaction):
+        yield from unsealer.compaction(item.encrypted_content)
+    elif item.encrypted_content is not None:
+        opened = unsealer.reasoning(item.encrypted_content)
+        if opened is not None:
+            yield opened
 
 
 def _parse_mcp_call(item: inputs.ResponseInputMcpCall, at: str) -> Iterator[Item]:

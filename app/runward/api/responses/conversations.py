@@ -12,7 +12,7 @@ from runward.api.http.idempotency import RequestKey, respond_once
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import ConversationPath
 from runward.api.http.routes import make_router
-from runward.api.responses.compaction import make_unseal
+from runward.api.responses.compaction import make_unsealer
 from runward.api.responses.conversation import parse_items
 from runward.api.responses.conversation_models import (
     ITEM_EXAMPLE,
@@ -230,8 +230,8 @@ def _parse_item_id(session_id: SessionId, item_id: str) -> tuple[int, int] | Non
 def _parse_new_items(
     storage: Storage, project_id: ProjectId, items: Sequence[ResponseInputItem]
 ) -> list[JsonObject]:
-    unseal = make_unseal(storage.vault, project_id)
-    return [item_to_json(one) for one in parse_items(items, "items", unseal)]
+    unsealer = make_unsealer(storage.vault, project_id)
+    return [item_to_json(one) for one in parse_items(items, "items", unsealer)]
 
 
 def _show_item(session_id: SessionId, kept: SessionItem) -> JsonItem:

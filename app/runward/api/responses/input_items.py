@@ -1,11 +1,12 @@
 """The input of a response, as items of OpenAI's API."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from runward.api.responses.continuation import list_requests
 from runward.api.responses.items import build_message, function_call, refusal_part, text_part
 from runward.api.responses.log import ResponseLog
+from runward.api.responses.sealed_reasoning import SealReasoning
 from runward.domain.events.values import CallReason
 from runward.domain.json import compact
 from runward.domain.run.items import (
@@ -23,12 +24,18 @@ from runward.domain.run.items import (
 )
 from runward.domain.run.state import Call, CallOutcome, RunState, SegmentKind
 
+_NEXT_ITEMS: Final = 16
+"""Number of items in which the item that followed reasoning is searched for."""
 
-def list_initial_input(run: str, state: RunState) -> list[dict[str, Any]]:
-    """Return the input of a run, preceded by the conversation that it continues."""
+
+def list_initial_input(
+    run: str, state: RunState, seal: SealReasoning | None = None
+) -> list[dict[str, Any]]:
+    """Return the input of a run, preceded by the conversation that it continues. `seal`: encrypts
+    reasoning. None: the input has no encrypted reasoning."""
     segments = [one for one in state.segments if one.kind is SegmentKind.INPUT][:1]
     items = [item for one in segments for item in one.items]
-    return list(encode_items(run, items))
+    return list(encode_items(run, items, seal))
 
 
 def list_continuation_input(
@@ -76,7 +83,9 @@ def _encode_decision(approval_id: str, *, approve: bool) -> dict[str, Any]:
     }
 
 
-def encode_items(run: str, items: Sequence[Item]) -> Iterator[dict[str, Any]]:
+def encode_items(
+    run: str, items: Sequence[Item], seal: SealReasoning | None = None
+) -> Iterator[dict[str, Any]]:
     """Yield one item of OpenAI's API for each item. `run`: a part of the IDs."""
     for n, item in enumerate(items, start=1):
         match item:
@@ -99,7 +108,14 @@ def encode_items(run: str, items: Sequence[Item]) -> Iterator[dict[str, Any]]:
                     "status": "completed",
                 }
             case Reasoning():
-                yield {"type": "reasoning", "id": f"rs_{run}_in{n}", "summary": []}
+                near = items[n - 1 : n + _NEXT_ITEMS]
+                sealed = None if seal is None else seal(near, item.data)
+                yield {
+                    "type": "reasoning",
+                    "id": f"rs_{run}_in{n}",
+                    "summary": [],
+                    "encrypted_content": sealed,
+                }
             case HostedCall():
                 yield {
                     "type": "mcp_call",

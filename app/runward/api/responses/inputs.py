@@ -138,7 +138,9 @@ class ResponseInputFunctionCallOutput(_Item):
 
 
 class ResponseInputReasoning(_Item):
-    """Reasoning of an earlier response. Accepted, but the model does not read it again."""
+    """Reasoning of an earlier response. If it has the `encrypted_content` from a response of this
+    project, Runward sends the reasoning back to the provider that created it. Otherwise, the model
+    does not read it again."""
 
     type: Literal["reasoning"]
     summary: list[JsonObject] = Field(default_factory=list[JsonObject])
@@ -146,7 +148,8 @@ class ResponseInputReasoning(_Item):
     content: list[JsonObject] = Field(default_factory=list[JsonObject])
     """Content of the reasoning in the earlier response. Accepted but ignored."""
     encrypted_content: str | None = None
-    """Encrypted reasoning of the earlier response. Accepted but ignored."""
+    """Encrypted reasoning from the response. Ignored if Runward did not create it for this
+    project."""
 
 
 class ResponseInputMcpCall(_Item):

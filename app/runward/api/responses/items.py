@@ -102,22 +102,17 @@ def ends_with(output: Sequence[JsonItem], final: JsonValue) -> bool:
 # Reasoning and calls.
 
 
-def reasoning(
-    run: str, number: int, data: Mapping[str, Any], include: Sequence[str] = ()
-) -> JsonItem:
-    """Return the item of the reasoning, with the text that the provider returns. `include`:
-    additional output data that the client requested."""
+def reasoning(run: str, number: int, data: Mapping[str, Any]) -> JsonItem:
+    """Return the item of the reasoning, with the text that the provider returns. `data` contains
+    `encrypted_content` if the client requested it."""
     texts = _find_texts(data["reasoning"])
     said = [{"type": "summary_text", "text": text} for text in texts if text]
-    item: JsonItem = {"type": "reasoning", "id": f"rs_{run}_{number}", "summary": said}
-    if ENCRYPTED in include:
-        item["encrypted_content"] = _find_encrypted(data["reasoning"])
-    return item
-
-
-def _find_encrypted(value: JsonValue) -> str | None:
-    found = value.get("encrypted_content") if isinstance(value, dict) else None
-    return found if isinstance(found, str) else None
+    return {
+        "type": "reasoning",
+        "id": f"rs_{run}_{number}",
+        "summary": said,
+        "encrypted_content": data.get("encrypted_content"),
+    }
 
 
 def _find_texts(value: JsonValue) -> Iterator[str]:

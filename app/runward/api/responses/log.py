@@ -10,7 +10,7 @@ numbers are between those of two stored events and contain the number of charact
 a client reconnects with such a number, it receives exactly the rest of the text.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from runward.api.responses.parts import (
     ResponseEvent,
     ResponseSnapshot,
 )
+from runward.api.responses.sealed_reasoning import SealReasoning
 from runward.domain.json import JsonObject, compact
 
 STRIDE: Final = 2**24
@@ -36,7 +37,7 @@ LIVE: Final = 2**16
 class ResponseLog:
     """Builds one response from the log. `shape`: builds the response's JSON. `after`: the number of
     the last event before the response. `starting_after`: the number of the last event that the
-    client has. `include`: the additional output data."""
+    client has. `seal`: encrypts reasoning for the client. None: without encrypted reasoning."""
 
     run: str
     """The hexadecimal digits of the run's ID."""
@@ -44,7 +45,7 @@ class ResponseLog:
     background: bool
     shape: Callable[[ResponseSnapshot], JsonObject]
     starting_after: int = -1
-    include: Sequence[str] = ()
+    seal: SealReasoning | None = None
     holds: bool = False
     """Whether a run that waits for more than the client's functions does not end the response."""
     ended: bool = False
@@ -195,7 +196,7 @@ class ResponseLog:
             self._send("response.in_progress", response=self.shape(self.snapshot))
 
     def on_reasoning(self, event: LoggedEvent) -> None:
-        self._early.append(items.reasoning(self.run, event.sequence, event.data, self.include))
+        self._early.append(items.reasoning(self.run, event.sequence, event.data))
 
     def on_message(self, event: LoggedEvent) -> None:
         self._send_message(event.data)

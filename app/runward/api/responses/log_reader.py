@@ -1,6 +1,6 @@
 """Read a response from the event log of its run: once, or while the run continues."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final, cast
@@ -8,11 +8,13 @@ from typing import Any, Final, cast
 from pydantic_core import from_json
 
 from runward.api.events.follow import Entry, RunLog, follow
+from runward.api.responses.items import ENCRYPTED
 from runward.api.responses.log import ResponseLog
 from runward.api.responses.parts import LoggedEvent, ResponseEvent, ResponseId
 from runward.api.responses.response_body import make_shape
+from runward.api.responses.sealed_reasoning import SealReasoning, make_seal
 from runward.domain import errors as e
-from runward.domain.events.kinds import MessageDeltaEvent
+from runward.domain.events.kinds import MessageDeltaEvent, ReasoningCompletedEvent
 from runward.domain.ids import ProjectId, RunId
 from runward.services import Live, Storage
 from runward.store.live import events
@@ -25,14 +27,22 @@ PAGE: Final = 500
 """Maximum number of events of one query."""
 
 
-def create_log(view: RunView, id_: ResponseId, starting_after: int = -1) -> ResponseLog:
-    """Return the log of a response before any event is read."""
+def create_log(
+    view: RunView,
+    id_: ResponseId,
+    starting_after: int = -1,
+    *,
+    seal: SealReasoning | None = None,
+    include: Collection[str] = (),
+) -> ResponseLog:
+    """Return the log of a response before any event is read. `seal` is used only if the request of
+    the run or `include` asks for encrypted reasoning."""
     request = cast("dict[str, Any]", view.config.get("request") or {})
     return ResponseLog(
         run=id_.run_id.hex,
         after=id_.after,
         background=bool(request.get("background")),
-        include=request.get("include", ()),
+        seal=seal if ENCRYPTED in {*request.get("include", ()), *include} else None,
         holds=view.erase_at_end,
         shape=make_shape(view, id_),
         starting_after=starting_after,
@@ -40,7 +50,7 @@ def create_log(view: RunView, id_: ResponseId, starting_after: int = -1) -> Resp
 
 
 async def load_response(
-    storage: Storage, project_id: ProjectId, shown: str
+    storage: Storage, project_id: ProjectId, shown: str, include: Collection[str] = ()
 ) -> tuple[RunView, ResponseId, ResponseLog]:
     """Return the response in its current state, from the run's log. Raises ResponseNotFoundError,
     also for a response with `store: false`."""
@@ -51,7 +61,8 @@ async def load_response(
         view = await views.get_run(tx, project_id, id_.run_id)
         if view is None or view.erase_at_end:
             raise e.ResponseNotFoundError
-        log = create_log(view, id_)
+        seal = make_seal(storage.vault, project_id)
+        log = create_log(view, id_, seal=seal, include=include)
         await read_log(tx, project_id, log)
     if id_.after and not (log.begins_at_wait and log.event_count):
         raise e.ResponseNotFoundError
@@ -64,7 +75,7 @@ async def read_log(tx: Tx, project_id: ProjectId, log: ResponseLog) -> None:
     while not log.ended:
         stored = await events.read_after(tx, project_id, run_id, log.seen, PAGE)
         for event in stored:
-            log.apply_event(await _load_whole(tx, project_id, event))
+            log.apply_event(await _load_whole(tx, project_id, log, event))
         if len(stored) < PAGE:
             return
 
@@ -110,9 +121,7 @@ async def follow_response(
             sent: list[ResponseEvent] = []
             for item in batch.items:
                 if isinstance(item, Entry):
-                    sent += log.apply_event(
-                        await _load_event(storage, live, project_id, item.event)
-                    )
+                    sent += log.apply_event(await _load_event(storage, project_id, log, item.event))
                 elif item.type == MessageDeltaEvent.type:
                     sent += log.apply_delta(from_json(item.json)["data"])
             if sent or not batch.items:
@@ -122,12 +131,17 @@ async def follow_response(
 
 
 async def _load_event(
-    storage: Storage, live: Live, project_id: ProjectId, event: StoredEvent
+    storage: Storage, project_id: ProjectId, log: ResponseLog, event: StoredEvent
 ) -> LoggedEvent:
-    if not _is_truncated(event):
+    if not _is_truncated(event) and not _has_sealed_reasoning(log, event):
         return _parse_event(event)
     async with storage.connect() as tx:
-        return await _load_whole(tx, project_id, event)
+        return await _load_whole(tx, project_id, log, event)
+
+
+def _has_sealed_reasoning(log: ResponseLog, event: StoredEvent) -> bool:
+    new = event.sequence > log.after
+    return new and log.seal is not None and event.type == ReasoningCompletedEvent.type
 
 
 def _parse_event(event: StoredEvent) -> LoggedEvent:
@@ -139,10 +153,18 @@ def _is_truncated(event: StoredEvent) -> bool:
     return '"truncated":true' in event.json
 
 
-async def _load_whole(tx: Tx, project_id: ProjectId, event: StoredEvent) -> LoggedEvent:
+async def _load_whole(
+    tx: Tx, project_id: ProjectId, log: ResponseLog, event: StoredEvent
+) -> LoggedEvent:
     """Load the values that are too large for events: arguments from the tool-call log, and the
-    run's output. Outputs of calls stay truncated."""
+    run's output. Outputs of calls stay truncated. Also add encrypted reasoning."""
     parsed = _parse_event(event)
+    if log.seal is not None and _has_sealed_reasoning(log, event):
+        items = await views.list_response_items(
+            tx, project_id, RunId(event.run_id), parsed.data["turn"]
+        )
+        sealed = log.seal(items, parsed.data["reasoning"])
+        return replace(parsed, data={**parsed.data, "encrypted_content": sealed})
     if not parsed.data.get("truncated"):
         return parsed
     data, run_id = dict(parsed.data), RunId(event.run_id)

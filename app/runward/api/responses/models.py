@@ -245,8 +245,8 @@ class CreateResponse(_ResponseInput):
     include: Annotated[list[Includable], Field(max_length=16)] = Field(
         default_factory=list[Includable]
     )
-    """Additional output data. `reasoning.encrypted_content` adds the encrypted reasoning, if the
-    provider returned it. Runward accepts the other values but has no such data."""
+    """Additional output data. `reasoning.encrypted_content` adds the encrypted reasoning. Runward
+    accepts the other values but has no such data."""
     top_logprobs: int = 0
     """Number of log probabilities. Runward supports only 0."""
     stream_options: StreamOptions = StreamOptions()

@@ -1,6 +1,6 @@
 """Types of the output items of a response. `runward.api.responses.items` builds the values."""
 
-from typing import Annotated, Literal, NotRequired, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -70,9 +70,10 @@ class ResponseOutputReasoning(TypedDict):
     """ID of the output item that the event is about."""
     summary: list[ResponseSummaryText]
     """Text parts of the reasoning."""
-    encrypted_content: NotRequired[str | None]
-    """Encrypted reasoning from the provider. Set only if the request includes
-    `reasoning.encrypted_content`. Null if the provider returned none."""
+    encrypted_content: str | None
+    """Encrypted reasoning, which a later request can send back. Null if the request does not
+    include `reasoning.encrypted_content`, or if neither a message nor a tool call followed the
+    reasoning."""
 
 
 @documented

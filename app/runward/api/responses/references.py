@@ -10,8 +10,9 @@ from pydantic import TypeAdapter
 from runward.api.responses import log_reader
 from runward.api.responses.conversation import parameter_error
 from runward.api.responses.inputs import InputIn, ResponseInputItem, ResponseInputItemReference
-from runward.api.responses.items import JsonItem
+from runward.api.responses.items import ENCRYPTED, JsonItem
 from runward.api.responses.parts import ResponseId
+from runward.api.responses.sealed_reasoning import SealReasoning, make_seal
 from runward.domain.ids import ProjectId, RunId
 from runward.services import Storage
 from runward.store.postgres.db import Tx
@@ -35,10 +36,11 @@ async def resolve_references(storage: Storage, project_id: ProjectId, given: Inp
     if len(wanted) > MAX_RUNS:
         raise parameter_error("input", f"refers to items of more than {MAX_RUNS} runs")
     items: dict[str, JsonItem] = {}
+    seal = make_seal(storage.vault, project_id)
     if wanted:
         async with storage.connect() as tx:
             for run_id, ids in wanted.items():
-                items |= await _load_items(tx, project_id, run_id, ids)
+                items |= await _load_items(tx, project_id, run_id, ids, seal)
     return [_resolve(item, f"input.{n}", items) for n, item in enumerate(given)]
 
 
@@ -51,7 +53,7 @@ def _resolve(item: ResponseInputItem, at: str, items: dict[str, JsonItem]) -> Re
 
 
 async def _load_items(
-    tx: Tx, project_id: ProjectId, run_id: RunId, ids: Collection[str]
+    tx: Tx, project_id: ProjectId, run_id: RunId, ids: Collection[str], seal: SealReasoning
 ) -> dict[str, JsonItem]:
     """Return the output items with these IDs. Reads the run's responses one after another, until
     all items are found."""
@@ -59,7 +61,9 @@ async def _load_items(
     found: dict[str, JsonItem] = {}
     after = 0
     while view is not None and not view.erase_at_end and len(found) < len(ids):
-        log = log_reader.create_log(view, ResponseId(run_id, after))
+        log = log_reader.create_log(
+            view, ResponseId(run_id, after), seal=seal, include=(ENCRYPTED,)
+        )
         await log_reader.read_log(tx, project_id, log)
         found |= {str(one["id"]): one for one in log.snapshot.output if one["id"] in ids}
         if not log.ended:

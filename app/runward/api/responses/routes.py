@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Annotated, Any, Final
 
-from fastapi import Path, Query, Response
+from fastapi import Depends, Path, Query, Response
 
 from runward.api.events.open_streams import Frames, respond_with_stream, start_stream
 from runward.api.http.auth import RunsReader, RunsWriter
@@ -21,12 +21,12 @@ from runward.api.http.paging import Page, Pagination, slice_page
 from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.api.responses import continuation, log_reader, run_request
-from runward.api.responses.compaction import make_unseal, seal
+from runward.api.responses.compaction import make_unsealer, seal
 from runward.api.responses.conversation import parameter_error, parse_conversation
 from runward.api.responses.input_items import list_continuation_input, list_initial_input
-from runward.api.responses.items import JsonItem, Tokens
+from runward.api.responses.items import ENCRYPTED, JsonItem, Tokens
 from runward.api.responses.log import ResponseLog
-from runward.api.responses.models import CompactResponse, CreateResponse
+from runward.api.responses.models import CompactResponse, CreateResponse, Includable
 from runward.api.responses.parts import ResponseId
 from runward.api.responses.references import resolve_references
 from runward.api.responses.response_models import (
@@ -36,6 +36,7 @@ from runward.api.responses.response_models import (
     ResponseInputItemList,
     ResponseObject,
 )
+from runward.api.responses.sealed_reasoning import make_seal
 from runward.api.runs.acceptance import AcceptResult, accept_once
 from runward.api.runs.cancel import cancel
 from runward.api.runs.erase import erase, finish_unstored
@@ -59,6 +60,27 @@ _STREAMED: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"text/event-stream": {"schema": RESPONSE_STREAM}}}
 }
 ResponsePath = Annotated[str, Path(description="ID of the response.")]
+
+
+async def _read_included(
+    include: Annotated[
+        list[Includable] | None,
+        Query(max_length=16, description="Additional data, as in `POST /v1/responses`."),
+    ] = None,
+    in_brackets: Annotated[
+        list[Includable] | None,
+        Query(
+            alias="include[]",
+            max_length=16,
+            description="Same as `include`. OpenAI's SDKs use this name.",
+        ),
+    ] = None,
+) -> tuple[Includable, ...]:
+    return (*(include or ()), *(in_brackets or ()))
+
+
+Included = Annotated[tuple[Includable, ...], Depends(_read_included)]
+"""The additional data that a query asks for."""
 
 
 @routes.post("/responses", response_model=ResponseObject, responses={**_STREAMED, 404: {}})
@@ -112,12 +134,14 @@ async def _start_response(
 ) -> tuple[ResponseLog, bool]:
     """Return the new response, before any of its events is read, and whether it was created earlier
     with the same idempotency key."""
+    seal = make_seal(storage.vault, principal.project_id)
     former = await _load_previous(storage, principal.project_id, body)
     if former is not None and continuation.answers_wait(former, body.input):
         id_, made = await continuation.continue_run(
             storage, queue, principal, body, former, request_key
         )
-        return log_reader.create_log(former.view, id_), "Idempotent-Replayed" in made.headers
+        log = log_reader.create_log(former.view, id_, seal=seal)
+        return log, "Idempotent-Replayed" in made.headers
     items = await _load_conversation(storage, principal.project_id, body, former)
 
     async def start() -> AcceptResult:
@@ -130,7 +154,7 @@ async def _start_response(
     run = accepted.run
     if run.erased_at is not None:
         raise e.RunErasedError
-    return log_reader.create_log(run, ResponseId(run.id)), accepted.replayed
+    return log_reader.create_log(run, ResponseId(run.id), seal=seal), accepted.replayed
 
 
 async def _load_previous(
@@ -152,7 +176,7 @@ async def _load_conversation(
     InvalidRequestError if both are empty."""
     before = await continuation.load_history(storage, project_id, former) if former else ()
     given = await resolve_references(storage, project_id, body.input)
-    items = parse_conversation(given, make_unseal(storage.vault, project_id), before)
+    items = parse_conversation(given, make_unsealer(storage.vault, project_id), before)
     if not items:
         raise parameter_error("input", "is required")
     return items
@@ -196,6 +220,7 @@ async def get_response(
     storage: StorageDep,
     live: LiveDep,
     response_id: ResponsePath,
+    included: Included,
     stream: Annotated[
         bool, Query(description="Whether to return a stream of the response's events.")
     ] = False,
@@ -221,10 +246,14 @@ async def get_response(
         )
     if starting_after is not None and not stream:
         raise parameter_error("query.starting_after", "is allowed only with stream=true")
-    view, id_, log = await log_reader.load_response(storage, principal.project_id, response_id)
+    view, id_, log = await log_reader.load_response(
+        storage, principal.project_id, response_id, included
+    )
     if not stream:
         return json_response(log.shape(log.snapshot))
-    log = log_reader.create_log(view, id_, -1 if starting_after is None else starting_after)
+    after = -1 if starting_after is None else starting_after
+    seal = make_seal(storage.vault, principal.project_id)
+    log = log_reader.create_log(view, id_, after, seal=seal, include=included)
     return respond_with_stream(
         storage, live, principal, _frames(storage, live, principal.project_id, log)
     )
@@ -251,7 +280,8 @@ async def cancel_response(
     409."""
     view, id_, _ = await log_reader.load_response(storage, principal.project_id, response_id)
     await cancel(storage, queue, principal.project_id, id_.run_id)
-    log = log_reader.create_log(view, id_)
+    seal = make_seal(storage.vault, principal.project_id)
+    log = log_reader.create_log(view, id_, seal=seal)
     async with storage.connect() as tx:
         await log_reader.read_log(tx, principal.project_id, log)
     return log.shape(log.snapshot)
@@ -263,7 +293,11 @@ async def cancel_response(
     summary="List a response's input items",
 )
 async def list_input_items(
-    principal: RunsReader, storage: StorageDep, response_id: ResponsePath, pagination: Pagination
+    principal: RunsReader,
+    storage: StorageDep,
+    response_id: ResponsePath,
+    pagination: Pagination,
+    included: Included,
 ) -> Page[JsonItem]:
     """List the input items of a response. If the response continues a waiting run, the items are
     the results and decisions that the client submitted. Otherwise, they are the input of the
@@ -278,7 +312,8 @@ async def list_input_items(
     assert found is not None
     run = id_.run_id.hex
     state = found[1]
-    shown = list_initial_input(run, state)
+    seal = make_seal(storage.vault, principal.project_id) if ENCRYPTED in included else None
+    shown = list_initial_input(run, state, seal)
     if id_.after:
         shown = list_continuation_input(run, before, state, messages)
     return slice_page(shown, pagination, lambda item: str(item["id"]))

@@ -8,7 +8,7 @@ from runward.api.http.dependencies import RegistryDep, StorageDep
 from runward.api.http.models import ResponseModel, with_example
 from runward.api.http.routes import make_router
 from runward.api.responses import continuation, run_request
-from runward.api.responses.compaction import make_unseal
+from runward.api.responses.compaction import make_unsealer
 from runward.api.responses.continuation import Answers, PreviousResponse
 from runward.api.responses.conversation import parse_conversation, parse_output
 from runward.api.responses.models import CountInputTokens, CreateResponse
@@ -88,7 +88,7 @@ async def _load_items(
             history = await session_items.load_history(tx, project_id, session_id, _MAX_SEQ)
         before = trimmed_history(history, config.history)
     given = await resolve_references(storage, project_id, body.input)
-    return parse_conversation(given, make_unseal(storage.vault, project_id), before)
+    return parse_conversation(given, make_unsealer(storage.vault, project_id), before)
 
 
 async def _load_answered(

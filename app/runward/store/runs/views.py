@@ -11,6 +11,7 @@ from sqlalchemy import ARRAY, Select, Text, Uuid, column, func, literal_column, 
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import CallId, ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject, compact
+from runward.domain.run.items import Item
 from runward.domain.run.state import WAITING, Call, CallOutcome, CallPhase
 from runward.domain.run.status import RunStatus
 from runward.store import codec
@@ -108,6 +109,21 @@ async def get_first_input(tx: Tx, project_id: ProjectId, run_id: RunId) -> list[
     """Return the messages that the run was started with. A continued run may have none."""
     found = await tx.execute(_FIRST_INPUT, {"project_id": project_id, "id": run_id})
     return found.scalar_one_or_none() or []
+
+
+_RESPONSE: Final = text(
+    "SELECT items FROM run_items WHERE project_id = :project_id AND run_id = :id AND turn = :turn"
+    " AND kind = 'response' ORDER BY seq DESC LIMIT 1"
+)
+
+
+async def list_response_items(
+    tx: Tx, project_id: ProjectId, run_id: RunId, turn: int
+) -> tuple[Item, ...]:
+    """Return the items of the model's response in a turn."""
+    values = {"project_id": project_id, "id": run_id, "turn": turn}
+    found = await tx.execute(_RESPONSE, values)
+    return codec.items_from_json(found.scalar_one_or_none() or [])
 
 
 _STATUS: Final = text(
