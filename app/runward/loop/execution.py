@@ -360,7 +360,7 @@ class Execution:
         self, call: Call, tool: CompiledTool, requests: tuple[AgentRequest, ...]
     ) -> Failed | None:
         """Start the child run of an agent as a tool, or those that a function requests. If one of
-        them cannot be started, none is, and the failure of the call is returned."""
+        them cannot start, none starts, and the failure of the call is returned."""
         leased = self.leased
         opened: list[ChildRun] = []
         for request in requests or (None,):

@@ -4282,7 +4282,7 @@ class Run(TypedDict):
     ended_at: str | None
     """When the run ended. Null while it is open."""
     erased_at: str | None
-    """When the content of the run was erased. Null if the run has its content."""
+    """When the content of the run was erased. Null if the content has not been erased."""
     context: JsonObject | None
     """Context that the client set when it started the run. Rules and tools can read it. The
     model never sees it."""
@@ -5212,9 +5212,9 @@ class ToolCall(TypedDict):
     approval_id: str | None
     """ID of the call's approval. Null if the call needed no approval."""
     child_run_id: str | None
-    """ID of the child run that executes the call. If the tool is a plugin's function, ID of its
-    last child run, or of the first child run that it last requested at the same time. Null if
-    the call has no child run."""
+    """ID of the child run that executes the call. If a plugin function runs agents, this is the
+    ID of the last child run. If the function last requested several child runs at once, it is
+    the ID of the first of these. Null if the call has no child run."""
     outcome: CallOutcome | None
     """Outcome of the call. Null until `phase` is `settled`."""
     reason: CallReason | None

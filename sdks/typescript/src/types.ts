@@ -8899,7 +8899,7 @@ export interface components {
             started_at: string | null;
             /** @description When the run ended. Null while it is open. */
             ended_at: string | null;
-            /** @description When the content of the run was erased. Null if the run has its content. */
+            /** @description When the content of the run was erased. Null if the content has not been erased. */
             erased_at: string | null;
             /**
              * @description Context that the client set when it started the run. Rules and tools can read it. The model
@@ -10484,9 +10484,9 @@ export interface components {
             /** @description ID of the call's approval. Null if the call needed no approval. */
             approval_id: string | null;
             /**
-             * @description ID of the child run that executes the call. If the tool is a plugin's function, ID of its
-             *     last child run, or of the first child run that it last requested at the same time. Null if the
-             *     call has no child run.
+             * @description ID of the child run that executes the call. If a plugin function runs agents, this is the ID
+             *     of the last child run. If the function last requested several child runs at once, it is the ID
+             *     of the first of these. Null if the call has no child run.
              */
             child_run_id: string | null;
             /** @description Outcome of the call. Null until `phase` is `settled`. */

@@ -84,8 +84,8 @@ class EventLog(Protocol[F]):
         ...
 
     def read_carried(self, feed: Feed, follower: F) -> Batch | None:
-        """Return all further entries if this process has them in memory. They can lack what others
-        wrote at this moment, and for which a notification follows."""
+        """Return all further entries if this process has them in memory. Events that another
+        process is writing can be missing. A notification follows for these events."""
         ...
 
     def append(self, event: StoredEvent, follower: F) -> Entry: ...

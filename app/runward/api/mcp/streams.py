@@ -47,7 +47,7 @@ class EventInjector:
         await self._inject(self._position.accept(run_id).encode_event())
 
     async def send_question(self, question: Question) -> None:
-        """Send a request of the server. Its answer comes as a request of its own."""
+        """Send a request of the server. The client sends the answer in a separate request."""
         about: JsonObject = {"method": "elicitation/create", "params": question.params}
         await self.send_message({"id": question.id, **about})
 

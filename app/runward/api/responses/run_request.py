@@ -161,8 +161,8 @@ def _override_agent(body: CreateResponse, request: StartRun, config: AgentConfig
 
 
 def _check_workflow(body: CreateResponse) -> None:
-    """Check that the request contains nothing that only a model of the workflow itself could
-    use."""
+    """Check that the request for a workflow has no parameters of a model, because a workflow has no
+    model of its own."""
     given = {
         "instructions": body.instructions,
         "text.format": _schema(body),

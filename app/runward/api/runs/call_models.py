@@ -181,9 +181,9 @@ class ToolCall(ResponseModel):
     approval_id: str | None = None
     """ID of the call's approval. Null if the call needed no approval."""
     child_run_id: str | None = None
-    """ID of the child run that executes the call. If the tool is a plugin's function, ID of its
-    last child run, or of the first child run that it last requested at the same time. Null if the
-    call has no child run."""
+    """ID of the child run that executes the call. If a plugin function runs agents, this is the ID
+    of the last child run. If the function last requested several child runs at once, it is the ID
+    of the first of these. Null if the call has no child run."""
     outcome: CallOutcome | None = None
     """Outcome of the call. Null until `phase` is `settled`."""
     reason: CallReason | None = None

@@ -1,4 +1,4 @@
-"""Erase the content of a run on request, or when a client that does not store it has it."""
+"""Erase runs: on request, and with `store: false` when the client has the response."""
 
 from contextlib import suppress
 

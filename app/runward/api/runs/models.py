@@ -201,7 +201,7 @@ class Run(ResponseModel):
     ended_at: datetime | None
     """When the run ended. Null while it is open."""
     erased_at: datetime | None = None
-    """When the content of the run was erased. Null if the run has its content."""
+    """When the content of the run was erased. Null if the content has not been erased."""
     context: JsonObject | None
     """Context that the client set when it started the run. Rules and tools can read it. The model
     never sees it."""

@@ -115,7 +115,7 @@ async def list_due(tx: Tx, limit: int, grace: timedelta = GRACE) -> list[tuple[P
 async def erase(tx: Tx, project_id: ProjectId, run_id: RunId) -> bool:
     """Erase the content of the run and of its child runs at all levels. If one of them is open,
     only mark the run, so that the sweep erases it later. Returns False if nothing was erased. The
-    run must have no parent. An interrupted erasure has no effect, and a repeated one neither."""
+    run must have no parent. An interrupted or repeated erasure has no effect."""
     run = {"project_id": project_id, "id": run_id}
     below = [RunId(row.id) for row in await tx.execute(_DESCENDANTS, run)]
     await queries.lock_runs(tx, project_id, run_id, *below)

@@ -148,7 +148,7 @@ class AskingCalls:
 
     @asynccontextmanager
     async def include(self, call: OpenCall) -> AsyncGenerator[None]:
-        """Let the call ask inside the block."""
+        """Accept questions about the call inside the block."""
         self._calls.add(call)
         try:
             yield
@@ -205,7 +205,7 @@ class HeldCalls:
         await self._drop(list(self._held))
 
     async def _check(self) -> None:
-        """Close the calls whose run was cancelled, or that got a result otherwise."""
+        """Close the calls whose run was cancelled, or that received a result in another way."""
         while self._held:
             await asyncio.sleep(CHECK_SECONDS)
             keys = list(self._held)
