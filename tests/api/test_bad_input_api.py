@@ -251,7 +251,7 @@ PATHS: tuple[Bad, ...] = (
         body=b"{}",
     ),
     Bad("PUT", 405, "method_not_allowed", "PUT", "/v1/runs/{run_id}"),
-    Bad("DELETE of a run", 405, "method_not_allowed", "DELETE", "/v1/runs/{run_id}"),
+    Bad("PUT of a run", 405, "method_not_allowed", "PUT", "/v1/runs/{run_id}"),
     Bad("PATCH of a list", 405, "method_not_allowed", "PATCH", "/v1/tools"),
     Bad("POST of a tool", 405, "method_not_allowed", "POST", "/v1/tools/pay"),
     Bad("TRACE", 405, "method_not_allowed", "TRACE", "/v1/runs"),

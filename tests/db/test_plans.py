@@ -21,7 +21,7 @@ from runward.store.live import events
 from runward.store.live.family_events import read_family_after
 from runward.store.postgres.db import Tx, mint
 from runward.store.registry import tool_history
-from runward.store.runs import approvals, decisions, queries, sweep, transitions, views
+from runward.store.runs import approvals, decisions, erasure, queries, sweep, transitions, views
 from runward.store.runs.search import RunFilter, search_runs
 from runward.store.runs.sweep import HeldLease
 from runward.store.runs.writers import AcceptWriter
@@ -155,6 +155,10 @@ async def crash_loops(tx: Tx) -> object:
     return await sweep.list_crash_loops(tx, LEASE)
 
 
+async def list_erasures(tx: Tx) -> object:
+    return await erasure.list_due(tx, sweep.BATCH)
+
+
 async def sweeps(store: Store, sent: Sent) -> None:
     for find in (
         sweep.free_expired_leases,
@@ -164,6 +168,7 @@ async def sweeps(store: Store, sent: Sent) -> None:
         sweep.list_due_deadlines,
         sweep.list_orphans,
         crash_loops,
+        list_erasures,
         sweep.delete_expired_idempotency_keys,
     ):
         sent.by = find.__name__
@@ -187,6 +192,9 @@ async def people(store: Store, sent: Sent) -> None:
     sent.by = "cancel"
     async with store.pool.begin() as tx:
         await transitions.cancel(tx, PROJECT, state.id, after_turn=False)
+    sent.by = "erase"
+    async with store.pool.begin() as tx:
+        assert await erasure.erase(tx, PROJECT, state.id)
 
 
 async def reads(tx: Tx, sent: Sent, states: list[RunState]) -> None:
