@@ -108,6 +108,7 @@ IN_CONTRACT: Final = {
     "WebhookHookInput.url": "PUT /v1/policy",
     "InputImage.url": "handed to the model's provider, never fetched",
     "InputFile.url": "handed to the model's provider, never fetched",
+    "InputFilePart.file_url": "handed to the model's provider, never fetched",
     "InputImagePart.image_url": "handed to the model's provider, never fetched",
     "InputImageUrlPart.image_url": "handed to the model's provider, never fetched",
     "InputImageUrl.url": "handed to the model's provider, never fetched",
