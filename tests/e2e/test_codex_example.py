@@ -1,6 +1,7 @@
 """The example that makes the Codex CLI a tool: the real Codex, against a scripted server of the
 Responses API, in runs that a person approves, cancels, or that take too long."""
 
+import base64
 import json
 import os
 import select
@@ -21,6 +22,9 @@ from tests.support.serving import Hold
 
 KEY = "sk-of-the-operator-0123456789"
 GONE_SECONDS = 60.0
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAAC0lEQVR42mNgAAIAAAUAAen63NgAAAAASUVORK5CYII="
+)
 PATCH = """apply_patch <<'EOF'
 *** Begin Patch
 *** Add File: hello.txt
@@ -45,7 +49,10 @@ def responses() -> Iterator[ResponsesServer]:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    return tmp_path
+    workspaces = tmp_path / "workspaces"
+    workspaces.mkdir()
+    (tmp_path / "threads").mkdir()
+    return workspaces
 
 
 @pytest.fixture
@@ -53,6 +60,8 @@ def client(start: Processes, site: Path, root: Path, responses: ResponsesServer)
     """Without Codex's sandbox: not every machine that runs tests can have it."""
     env = {
         "CODEX_TOOL_ROOT": str(root),
+        "CODEX_TOOL_THREADS": str(root.parent / "threads"),
+        "CODEX_TOOL_ALLOW": "web_search",
         "CODEX_TOOL_COMMAND": node_program("codex"),
         "CODEX_TOOL_BASE_URL": responses.base_url,
         "CODEX_TOOL_MODEL": "scripted",
@@ -67,9 +76,9 @@ def command(call_id: str, line: str, *, patience_ms: int = 30_000) -> Call:
     return Call(call_id, "exec_command", json.dumps({"cmd": line, "yield_time_ms": patience_ms}))
 
 
-def begin(client: Client) -> str:
+def begin(client: Client, more: str = "") -> str:
     """A run that has called Codex, and whose call a person has approved."""
-    asked = 'codex(task="Say hello in a file.", workspace="shop")'
+    asked = f'codex(task="Say hello in a file.", workspace="shop"{more})'
     run = client.start_run(model="offline:rules", tools=["codex"], input=asked)
     waiting = client.settle(run["id"])
     assert waiting["status"] == "requires_action"
@@ -113,6 +122,7 @@ def test_codex_works_in_a_folder_once_a_person_has_approved(
         "scripted",
         answer(Reasoning(("I write the file.",)), command("c1", PATCH), command("c2", "env")),
         answer(Text("It says hello.")),
+        answer(Text('{"ok": true}')),
     )
     tool = client.call("GET", "/v1/tools/codex")
     assert tool["approval"] == "always"
@@ -136,6 +146,37 @@ def test_codex_works_in_a_folder_once_a_person_has_approved(
     assert KEY not in printed
     assert responses.violations == []
     wait_until_gone(root)
+    continue_thread(client, root, responses, output)
+
+
+def continue_thread(client: Client, root: Path, responses: ResponsesServer, former: Any) -> None:
+    """A second run continues the thread, with an image and a schema of the answer. The usage of the
+    thread's first two requests counts only for the first run."""
+    (root / "shop" / "a.png").write_bytes(PNG)
+    schema = {
+        "type": "object",
+        "properties": {"ok": {"type": "boolean"}},
+        "required": ["ok"],
+        "additionalProperties": False,
+    }
+    more = f', thread_id="{former["thread_id"]}", images=["a.png"], web_search=true'
+    run_id = begin(client, f"{more}, output_schema={json.dumps(schema)}")
+    run = client.settle(run_id)
+    assert [one["output"] for one in events(client, run_id, "tool_call.failed")] == []
+    [done] = events(client, run_id, "tool_call.completed")
+    output = done["output"]
+    assert (output["output"], output["thread_id"]) == ({"ok": True}, former["thread_id"])
+    assert output["usage"]["input_tokens"] == former["usage"]["input_tokens"] / 2
+    [counted] = [one for one in events(client, run_id, "usage.updated") if "model" in one]
+    assert counted["model"] == "openai-responses:scripted"
+    assert run["usage"]["input_tokens"] >= output["usage"]["input_tokens"]
+    last = responses.requests("scripted")[-1]
+    assert last.body["text"]["format"]["schema"] == schema
+    assert "web_search" in [tool["type"] for tool in last.body["tools"]]
+    said = [part for item in last.items for part in item.get("content") or []]
+    assert [part["type"] for part in said].count("input_image") == 1
+    assert "It says hello." in [part.get("text") for part in said]
+    assert responses.violations == []
 
 
 @pytest.mark.timeout(180)

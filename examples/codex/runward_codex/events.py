@@ -18,6 +18,7 @@ class Story:
     thread_id: str | None = None
     failure: str | None = None
     usage: dict[str, int] | None = None
+    """The usage of the thread so far."""
     complaints: list[str] = field(default_factory=list[str])
 
     def take(self, line: bytes) -> str | None:

@@ -1,10 +1,12 @@
 """A tool that runs Codex in a workspace, reports its progress, and ends all its processes."""
 
 import asyncio
+import json
 import os
 import tempfile
 from asyncio.subprocess import Process
 from collections import deque
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +15,8 @@ from runward_commands import clean_environment, guarded
 
 from runward.tools import ToolContext, ToolError, tool
 from runward_codex.events import Story
-from runward_codex.settings import KEY_VARIABLE, Settings, workspace_in
+from runward_codex.settings import KEY_VARIABLE, Request, Settings, image_in, workspace_in
+from runward_codex.threads import THREAD_ID, codex_home, take_new_usage
 
 KEPT_LINES = 20
 """Of what Codex prints to standard error; the last of them are shown when it fails."""
@@ -30,6 +33,7 @@ STOPPED = (
 
 @tool(
     approval="always",
+    strict=False,  # because of `output_schema`
     timeout_seconds=1800,
     on_timeout={"message": STOPPED},
     concurrency={"limit": 2, "group": "codex"},
@@ -41,6 +45,22 @@ async def codex(
         str | None,
         Field(description="The folder to work in. Without one, the conversation's own."),
     ] = None,
+    *,
+    thread_id: Annotated[
+        str | None,
+        Field(
+            pattern=THREAD_ID,
+            description="Continue the thread of an earlier call in the same workspace.",
+        ),
+    ] = None,
+    images: Annotated[
+        list[str], Field(max_length=16, description="Paths of images in the workspace to look at.")
+    ] = [],  # noqa: B006  # never changed
+    output_schema: Annotated[
+        dict[str, Any] | None, Field(description="JSON Schema of the final answer.")
+    ] = None,
+    network: Annotated[bool, Field(description="Whether commands can use the network.")] = False,
+    web_search: Annotated[bool, Field(description="Whether it can search the web.")] = False,
 ) -> dict[str, Any]:
     """Let Codex, a coding agent, work on files in a workspace.
 
@@ -48,14 +68,29 @@ async def codex(
     """
     settings = Settings.read()
     folder = workspace_in(settings.root, workspace or ctx.session_id or ctx.run_id)
-    key = ctx.secret(settings.secret)
+    pictures = tuple(image_in(folder, image) for image in images)
+    request = Request(thread_id, pictures, network=network, web_search=web_search)
+    settings.check(request)
     before = await asyncio.to_thread(snapshot, folder)
-    with tempfile.TemporaryDirectory(prefix="codex-", ignore_cleanup_errors=True) as home:
-        env = environment(Path(home), key)
-        async with guarded(settings.arguments(folder), cwd=folder, env=env, stdin=task) as process:
+    with (
+        codex_home(settings.threads, folder) as codex_folder,
+        tempfile.TemporaryDirectory(prefix="codex-", ignore_cleanup_errors=True) as home,
+    ):
+        if output_schema is not None:
+            request = replace(request, schema=Path(home) / "schema.json")
+            (Path(home) / "schema.json").write_text(json.dumps(output_schema))
+        env = environment(Path(home), codex_folder, ctx.secret(settings.secret))
+        command = settings.arguments(folder, request)
+        async with guarded(command, cwd=folder, env=env, stdin=task) as process:
             story = await follow(process, ctx)
+        if story.usage is not None and story.thread_id is not None:
+            story.usage = take_new_usage(codex_folder, story.thread_id, story.usage)
+        if story.usage is not None:
+            report_usage(ctx, settings, story.usage)
     after = await asyncio.to_thread(snapshot, folder)
     result: dict[str, Any] = {"message": story.message or "", "workspace": folder.name}
+    if output_schema is not None:
+        result["output"] = read_output(story)
     if story.thread_id is not None:
         result["thread_id"] = story.thread_id
     if before is not None and after is not None:
@@ -64,12 +99,33 @@ async def codex(
     return result if story.usage is None else result | {"usage": story.usage}
 
 
-def environment(home: Path, key: str) -> dict[str, str]:
-    """Return the environment of Codex, with an empty configuration folder of its own."""
-    (home / ".codex").mkdir()
+def environment(home: Path, codex_folder: Path, key: str) -> dict[str, str]:
+    """Return the environment of Codex, with a configuration folder of its own."""
     ways_out = {name: os.environ[name] for name in WAYS_OUT if name in os.environ}
-    own = {"CODEX_HOME": str(home / ".codex"), KEY_VARIABLE: key}
+    own = {"CODEX_HOME": str(codex_folder), KEY_VARIABLE: key}
     return clean_environment(home, **own, **ways_out)
+
+
+def report_usage(ctx: ToolContext, settings: Settings, usage: dict[str, int]) -> None:
+    """Add the usage to the run. Without a configured model, its price is unknown."""
+    ctx.add_usage(
+        "codex" if settings.model is None else f"openai-responses:{settings.model}",
+        input_tokens=usage.get("input_tokens", 0),
+        output_tokens=usage.get("output_tokens", 0),
+        cached_tokens=usage.get("cached_input_tokens", 0),
+        reasoning_tokens=usage.get("reasoning_output_tokens", 0),
+    )
+
+
+def read_output(story: Story) -> Any:
+    """Return the final message as JSON. Raises ToolError."""
+    try:
+        return json.loads(story.message or "")
+    except ValueError as error:
+        raise ToolError(
+            f"The final answer of Codex is not JSON: {str(story.message)[:500]}. What it changed "
+            "stays in the workspace."
+        ) from error
 
 
 async def follow(process: Process, ctx: ToolContext) -> Story:

@@ -2,6 +2,7 @@
 this example runs the real Codex."""
 
 import asyncio
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,17 @@ def call(**arguments: Any) -> ToolResult:
     return run_tool_sync(codex, fields, secrets={"OPENAI_API_KEY": KEY}, session_id="ses_1")
 
 
+@pytest.fixture
+def threads(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder that keeps threads, and allow all switches."""
+    folder = root.parent / "threads"
+    folder.mkdir()
+    monkeypatch.setenv("CODEX_TOOL_THREADS", str(folder))
+    monkeypatch.setenv("CODEX_TOOL_ALLOW", "network,web_search")
+    monkeypatch.setenv("CODEX_TOOL_MODEL", "gpt-5")
+    return folder
+
+
 def test_a_person_is_always_asked() -> None:
     assert codex.options["approval"] == "always"
 
@@ -78,6 +90,96 @@ def test_progress_the_answer_and_what_has_changed(root: Path) -> None:
         "says: Done.",
     ]
     assert (root / "shop" / "made.txt").read_text() == "do it"
+
+
+THREAD = "0199aaaa-0000-7000-8000-00000000000"
+
+
+def finished(thread: str, message: str, **usage: int) -> str:
+    """Return a script that prints what Codex prints at its end, and keeps its own arguments."""
+    events = [
+        {"type": "thread.started", "thread_id": thread},
+        {"type": "item.completed", "item": {"type": "agent_message", "text": message}},
+        {"type": "turn.completed", "usage": usage},
+    ]
+    lines = "\n".join(map(json.dumps, events))
+    return f'echo "$@" > "$CODEX_HOME/args"; cat <<\'END\'\n{lines}\nEND'
+
+
+def test_a_thread_is_continued_in_its_workspace_and_only_its_new_usage_counts(
+    root: Path, threads: Path
+) -> None:
+    first, second = f"{THREAD}1", f"{THREAD}2"
+    stand_in(root, finished(first, "Hi.", input_tokens=50, output_tokens=20))
+    assert call().output["thread_id"] == first
+    [home] = threads.iterdir()
+    assert "resume" not in (home / "args").read_text()
+    assert "--ephemeral" not in (home / "args").read_text()
+    stand_in(
+        root, finished(first, "Yes.", input_tokens=120, cached_input_tokens=9, output_tokens=25)
+    )
+    again = call(thread_id=first)
+    assert (home / "args").read_text().endswith(f" resume {first} -\n")
+    assert again.output["usage"] == {
+        "input_tokens": 70,
+        "cached_input_tokens": 9,
+        "output_tokens": 5,
+    }
+    [reported] = again.usage
+    assert (reported.model, reported.usage.input) == ("openai-responses:gpt-5", 70)
+    assert (reported.usage.cached_input, reported.usage.output) == (9, 5)
+    stand_in(root, finished(second, "New.", input_tokens=10, output_tokens=1))
+    assert call().output["usage"]["input_tokens"] == 10
+    call(workspace="other")
+    assert len([*threads.iterdir()]) == 2
+
+
+def test_images_a_schema_and_switches_are_passed_on(root: Path, threads: Path) -> None:
+    (root / "shop").mkdir()
+    (root / "shop" / "a b.png").write_bytes(b"")
+    shape = {"type": "object", "properties": {"ok": {"type": "boolean"}}}
+    script = """
+        while [ $# -gt 0 ]; do [ "$1" = --output-schema ] && cp "$2" schema; shift; done"""
+    stand_in(root, f"{finished(f'{THREAD}1', json.dumps({'ok': True}))}{script}")
+    result = call(images=["a b.png"], output_schema=shape, network=True, web_search=True)
+    assert result.output["output"] == {"ok": True}
+    assert json.loads((root / "shop" / "schema").read_text()) == shape
+    [home] = threads.iterdir()
+    arguments = (home / "args").read_text()
+    assert f"--image={root.resolve() / 'shop' / 'a b.png'}" in arguments
+    assert "sandbox_workspace_write.network_access=true" in arguments
+    assert 'web_search="live"' in arguments
+    stand_in(root, finished(f"{THREAD}1", "No JSON."))
+    assert "is not JSON: No JSON." in str(call(output_schema=shape).message)
+    arguments = (home / "args").read_text()
+    assert "sandbox_workspace_write.network_access=false" in arguments
+    assert 'web_search="disabled"' in arguments
+
+
+@pytest.mark.parametrize("asked", ["missing.png", "../secret.png", "/etc/passwd", "link.png", "."])
+def test_an_image_outside_of_the_workspace_is_refused(root: Path, asked: str) -> None:
+    (root / "secret.png").write_bytes(b"")
+    (root / "shop").mkdir()
+    (root / "shop" / "link.png").symlink_to(root / "secret.png")
+    stand_in(root, EVENTS)
+    assert "The workspace has no image" in str(call(images=[asked]).message)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"network": True}, "does not allow `network`"),
+        ({"web_search": True}, "does not allow `web_search`"),
+        ({"thread_id": f"{THREAD}1"}, "Threads cannot be continued here"),
+        ({"thread_id": "--last"}, "thread_id"),
+    ],
+)
+def test_an_option_that_the_operator_does_not_allow_is_refused(
+    root: Path, arguments: dict[str, Any], message: str
+) -> None:
+    stand_in(root, "touch started")
+    assert message in str(call(**arguments).message)
+    assert not (root / "shop" / "started").exists()
 
 
 def test_without_a_workspace_it_is_the_conversations(root: Path) -> None:
@@ -136,7 +238,12 @@ def test_a_key_that_codex_prints_is_not_shown(root: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("CODEX_TOOL_ROOT", "/no/such/folder"), ("CODEX_TOOL_SANDBOX", "none")],
+    [
+        ("CODEX_TOOL_ROOT", "/no/such/folder"),
+        ("CODEX_TOOL_SANDBOX", "none"),
+        ("CODEX_TOOL_THREADS", "/no/such/folder"),
+        ("CODEX_TOOL_ALLOW", "network,everything"),
+    ],
 )
 def test_what_the_operator_set_wrong_is_named(
     root: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
