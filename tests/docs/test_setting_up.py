@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from runward.domain.schema.validator import Validator
 from runward.settings import Settings
 from tests.docs.blocks import ROOT
 from tests.docs.conftest import Own
@@ -143,10 +144,13 @@ def test_the_example_of_codex(own: Own, tmp_path: Path) -> None:
     env = own.env | pip(tmp_path / "site")
     here = {"/srv/workspaces": str(tmp_path / "workspaces"), "sk-…": "sk-test"}
     with Story("examples/codex/README.md", own.client, tmp_path, here, env) as page:
+        arguments = page.json()
         assert set(page.json()) == {"message", "workspace", "thread_id", "changed_files", "usage"}
         page.not_run()
         page.serve()
-        assert own.client.call("GET", "/v1/tools/codex")["type"] == "plugin"
+        tool = own.client.call("GET", "/v1/tools/codex")
+        assert tool["type"] == "plugin"
+        assert Validator(tool["parameters"]).problems(arguments) == []
 
 
 def layers() -> list[str]:
