@@ -12,8 +12,9 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from tests.api.project import Project, call, of_type, types_of
 from tests.api.test_children_api import agent, asks, children
-from tests.support.models.chat_server import HttpError, calls, text
+from tests.support.models.chat_server import Answer, HttpError, calls, text
 from tests.support.services.client import Json
+from tests.support.serving import Hold
 from tests.support.tools.server import Behaviour
 
 KEPT = {"id", "status", "model", "usage", "turn", "created_at", "started_at", "ended_at"}
@@ -169,6 +170,21 @@ def test_an_open_run_is_cancelled_first_and_takes_no_late_callback(
     assert tables_with(project, secret) == set()
 
 
+def test_nothing_is_written_by_a_worker_that_still_executes_the_run(
+    project: Project, secret: str
+) -> None:
+    hold = Hold()
+    run = project.start(
+        Answer(text=f"Hi {secret}", pieces=2, hold=hold, hold_after=1), input=secret
+    )
+    hold.arrived()
+    assert project.client.request("DELETE", f"/v1/runs/{run['id']}").status_code == 204
+    assert tables_with(project, secret) == set()
+    hold.release()
+    assert project.run(model=project.script(text("Next."), name="next"))["output"] == "Next."
+    assert tables_with(project, secret) == set()
+
+
 def test_a_child_run_is_erased_with_its_parent_only(project: Project) -> None:
     agent(project, "clerk", text("Yes."))
     run = project.run(calls(asks("clerk")), text("Done."), tools=["ask_clerk"])
@@ -222,6 +238,18 @@ def test_a_response_that_is_not_stored_is_erased(
     body = {"model": model, "input": "And?", "previous_response_id": made.id}
     refused = wrong(project, 400, "POST", "/v1/responses", body)
     assert refused["code"] == "previous_response_not_found"
+
+
+def test_a_response_that_is_not_stored_continues_a_stored_one(
+    project: Project, secret: str, sdk: Any
+) -> None:
+    model = project.script(text("Hi."), text("And you?"))
+    stored = sdk.responses.create(model=model, input="Hello")
+    later = {"previous_response_id": stored.id, "store": False}
+    assert sdk.responses.create(model=model, input=secret, **later).output_text == "And you?"
+    assert len(project.asked()[-1].messages) == 3
+    assert tables_with(project, secret) == set()
+    assert sdk.responses.retrieve(stored.id).output_text == "Hi."
 
 
 def test_functions_of_a_response_that_is_not_stored(

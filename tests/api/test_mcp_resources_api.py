@@ -55,6 +55,21 @@ async def test_a_run_and_its_output_are_resources(project: Project, generation: 
 
 
 @both
+async def test_the_output_of_an_erased_run_is_not_found(
+    project: Project, generation: Generation
+) -> None:
+    run = ended_run(project)
+    uri = f"runward://runs/{run['id']}"
+    project.client.request("DELETE", f"/v1/runs/{run['id']}")
+    async with connected(project, generation) as mcp:
+        [shown] = (await mcp.read_resource(uri)).contents
+        with pytest.raises(MCPError, match="Resource not found"):
+            await mcp.read_resource(f"{uri}/output")
+    assert isinstance(shown, TextResourceContents)
+    assert (json.loads(shown.text)["output"], "rains" in shown.text) == (None, False)
+
+
+@both
 @pytest.mark.parametrize(
     "uri", ["file:///etc/passwd", "runward://runs/run_0", "{run}/files/1/a", "{run}/secret"]
 )
