@@ -1,12 +1,12 @@
 // The panels that an approval's buttons open: a reason, edited arguments with their differences, or a
 // result instead of the tool's; and the scope of the decision.
 
-import { get } from "./api.js";
 import { answerField, wordsField } from "./answer.js";
 import { fill, h, text } from "./dom.js";
 import { removeEdit, storeEdit, storedEdit } from "./edits.js";
 import { alike, differences } from "./exact.js";
 import { form } from "./form.js";
+import { toolOf } from "./inline.js";
 import { one } from "./values.js";
 
 const CONTEXT_CHARACTERS = 30;
@@ -65,10 +65,9 @@ export function responding(decide, back) {
  * @returns {Promise<HTMLElement[]>}
  */
 export async function editing(approval, whole, decide, back) {
-  const [tool, before] = await Promise.all([get(`v1/tools/${encodeURIComponent(approval.tool)}`).catch(() => null), whole().catch(() => null)]);
+  const [tool, before] = await Promise.all([toolOf(approval).catch(() => null), whole().catch(() => null)]);
   if (before === null) return [h("p", { class: "wrong" }, "The arguments could not be loaded. Go back and try again."), h("div", { class: "actions" }, back)];
-  const current = tool?.version === approval.tool_version;
-  const why = tool && !current ? "There is no form because the tool has changed since the call was requested." : tool ? null : "There is no form because this key cannot read the tool's schema.";
+  const why = tool === undefined ? "There is no form because the tool has changed since the call was requested." : tool ? null : "There is no form because this key cannot read the tool's schema.";
   const changes = h("div", { class: "changes", role: "status" });
   const go = h("button", { type: "button", class: "primary" }, "Approve with changes");
   const note = wordsField("Note", "optional; stored with the decision", 1);
@@ -77,7 +76,7 @@ export async function editing(approval, whole, decide, back) {
   /** @type {any} */
   let edited;
   const store = () => edited !== undefined && storeEdit(approval.id, { arguments: edited, message: note.read() });
-  const made = form(current ? tool.parameters : null, stored?.arguments ?? before, (value) => {
+  const made = form(tool?.parameters ?? null, stored?.arguments ?? before, (value) => {
     edited = value;
     const changed = value === undefined ? [] : differences(before, value);
     go.disabled = changed.length === 0;

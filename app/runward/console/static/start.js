@@ -4,6 +4,7 @@ import { Problem, all, get, onceOnly, send } from "./api.js";
 import { fill, h, note, text } from "./dom.js";
 import { parse } from "./exact.js";
 import { ago, shortId } from "./format.js";
+import { definitionOf, definitionsIn, missingHeaders } from "./inline.js";
 import { picker } from "./picker.js";
 
 const MOST = 1000;
@@ -48,6 +49,7 @@ export function start(main, { go, query, who }) {
   const model = h("input", { id: "start-model", type: "text", value: "offline:rules", list: "start-models", autocomplete: "off", spellcheck: "false" });
   const models = h("datalist", { id: "start-models" }, h("option", { value: "offline:rules" }));
   const tools = picker("tools", leaving.signal);
+  const definitions = h("textarea", { id: "start-definitions", rows: "6", class: "code", spellcheck: "false" });
   const instructions = h("textarea", { id: "start-instructions", rows: "2" });
   const session = h("select", { id: "start-session" }, h("option", { value: "" }, "None"), h("option", { value: NEW }, "A new session"));
   const input = h("textarea", { id: "start-input", rows: "5" });
@@ -60,9 +62,11 @@ export function start(main, { go, query, who }) {
   const like = h("p", { class: "soft", hidden: true });
   const more = h("details", { class: "more", "data-key": "more" }, h("summary", null, "Limits and context"),
     h("div", { class: "form" }, field("limits.max_turns", "Maximum turns", "start-turns", turns, "optional"), field("limits", "Other limits", "start-limits", limits, "optional; a JSON object, such as {\"max_tokens\": 10000}"), field("context", "Context", "start-context", context, "optional; a JSON object for rules and tools. The model does not see it.")));
+  const ownTools = h("details", { class: "more", "data-key": "inline tools" }, h("summary", null, "Inline tools"),
+    h("div", { class: "form" }, field("inline_tools", "Definitions", "start-definitions", definitions, "optional; a JSON list of tools that only this run has")));
   const inline = h("div", { class: "form" },
     field("model", "Model", "start-model", model, "provider:name. Separate several models with commas; they are tried in order. offline:rules needs no key."), models,
-    h("fieldset", null, h("legend", null, "Tools"), tools.element, complaint("tools")),
+    h("fieldset", null, h("legend", null, "Tools"), tools.element, complaint("tools")), ownTools,
     field("instructions", "Instructions", "start-instructions", instructions, "optional"));
   const form = h("form", { class: "card form", novalidate: true }, like,
     field("agent", "Agent", "start-agent", agent, null), about, inline,
@@ -126,7 +130,10 @@ export function start(main, { go, query, who }) {
     const named = run.agent && !gone;
     agent.value = named ? run.agent : "";
     if (run.model) model.value = [run.model].flat().join(", ");
-    const missing = tools.choose(named ? [] : former.tools.map(nameOf));
+    const missing = tools.choose(named ? [] : former.tools.filter((/** @type {any} */ one) => typeof one === "string"));
+    const defined = named ? [] : definitionsIn(former.tools).map(definitionOf);
+    definitions.value = defined.length ? JSON.stringify(defined, null, 2) : "";
+    ownTools.open = defined.length > 0;
     instructions.value = named ? "" : former.instructions;
     inSession(run.session_id);
     turns.value = String(max_turns);
@@ -140,6 +147,7 @@ export function start(main, { go, query, who }) {
     fill(like, "Copied from ", h("a", { href: `#/runs/${id}` }, shortId(id)), ". ",
       gone ? ["The agent ", text(run.agent), " no longer exists. "] : null,
       missing.length ? ["These tools no longer exist: ", text(missing.join(", ")), ". "] : null,
+      defined.some((one) => missingHeaders(one).length) ? "The header values of the inline tools are not copied. Replace each … in the definitions. " : null,
       named ? null : "The model settings and the output schema of the earlier run are not copied.");
     choose();
   }
@@ -165,7 +173,7 @@ export function start(main, { go, query, who }) {
     if (!input.value.trim()) throw new Unfit("input", "is required");
     const bounds = { ...(limits.value.trim() && jsonOf("limits", limits.value)), ...(limit && { max_turns: Number(limit) }) };
     const names = model.value.split(",").map((one) => one.trim()).filter(Boolean);
-    const chosen = tools.chosen();
+    const chosen = [...tools.chosen(), ...(agent.value ? [] : definedTools())];
     const own = { model: names.length === 1 ? names[0] : names, ...(chosen.length && { tools: chosen }), ...(instructions.value && { instructions: instructions.value }) };
     if (!agent.value && names.length === 0) throw new Unfit("model", "is required");
     return {
@@ -174,6 +182,18 @@ export function start(main, { go, query, who }) {
       ...(Object.keys(bounds).length && { limits: bounds }),
       ...(context.value.trim() && { context: jsonOf("context", context.value) }),
     };
+  }
+
+  /** Return the inline tools. Throws an Unfit. @returns {any[]} */
+  function definedTools() {
+    if (!definitions.value.trim()) return [];
+    const found = jsonOf("inline_tools", definitions.value);
+    if (!Array.isArray(found)) throw new Unfit("inline_tools", "must be a JSON list, such as [{\"name\": \"pay\", \"url\": \"https://…\"}]");
+    for (const one of found) {
+      const [header] = missingHeaders(one);
+      if (header) throw new Unfit("inline_tools", `the header ${header} of ${one.name} needs a value, or a secret: {"secret": "NAME"}`);
+    }
+    return found;
   }
 
   const once = onceOnly();
