@@ -125,6 +125,7 @@ def test_mcp(project: Project, tmp_path: Path) -> None:
             assert sent["x-api-key"] == "the FILES_KEY"
             assert page.http()["tool_names"] == ["archive_whoami"]
             assert auth.asked[-1]["scope"] == "files:read"
+            page.not_run()
             assert page.http()["tool_names"] == []
             logged_in = httpx2.get(page.http()["url"], follow_redirects=True)
             assert logged_in.status_code == 200, logged_in.text

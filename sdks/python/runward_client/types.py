@@ -3638,8 +3638,7 @@ class ResponseInputMcpApprovalRequest(TypedDict):
 
 class ResponseInputMcpApprovalResponse(TypedDict):
     """A decision about a call that needs approval. The API key needs the scope
-    `approvals:decide`. Without `previous_response_id`, the request continues the run of the
-    approval."""
+    `approvals:decide`."""
     id: NotRequired[str | None]
     """ID of the item in an earlier response. Optional and ignored."""
     status: NotRequired[str | None]

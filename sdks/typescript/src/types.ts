@@ -7968,8 +7968,7 @@ export interface components {
         };
         /**
          * @description A decision about a call that needs approval. The API key needs the scope
-         *     `approvals:decide`. Without `previous_response_id`, the request continues the run of the
-         *     approval.
+         *     `approvals:decide`.
          */
         ResponseInputMcpApprovalResponse: {
             /** @description ID of the item in an earlier response. Optional and ignored. */
