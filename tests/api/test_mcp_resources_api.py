@@ -78,8 +78,11 @@ async def test_what_is_no_resource_is_not_found(
 ) -> None:
     run = ended_run(project)
     async with connected(project, generation) as mcp:
-        with pytest.raises(MCPError, match="Resource not found"):
-            await mcp.read_resource(uri.format(run=f"runward://runs/{run['id']}"))
+        uri = uri.format(run=f"runward://runs/{run['id']}")
+        with pytest.raises(MCPError, match="Resource not found") as refused:
+            await mcp.read_resource(uri)
+    expected = -32602 if generation == "2026" else -32002
+    assert (refused.value.code, refused.value.data) == (expected, {"uri": uri})
 
 
 async def test_runs_of_another_project_are_no_resources(project: Project, other: Project) -> None:

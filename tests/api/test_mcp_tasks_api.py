@@ -287,8 +287,9 @@ class Tasks(ClientExtension):
 
     identifier = TASKS
 
-    def __init__(self, user: User | None = None) -> None:
+    def __init__(self, user: User | None = None, at_once: int = 10) -> None:
         self.user = user
+        self.at_once = at_once
         self.created: list[TaskResult] = []
         self.seen: list[Json] = []
         self.polled = asyncio.Event()
@@ -318,7 +319,7 @@ class Tasks(ClientExtension):
     async def _answer(self, task_id: str, asked: Json, context: ClaimContext) -> None:
         assert self.user is not None
         answers: Json = {"runward:unknown": {"action": "decline"}}
-        for name, one in asked.items():
+        for name, one in list(asked.items())[: self.at_once]:
             assert one["method"] == "elicitation/create"
             self.user.asked.append(one["params"])
             answers[name] = self.user.answers.pop(0).model_dump(mode="json", exclude_none=True)
@@ -374,6 +375,22 @@ async def test_a_task_of_2026_asks_the_user_for_results_and_decisions(project: P
     }
 
 
+async def test_the_questions_of_a_task_can_be_answered_one_by_one(project: Project) -> None:
+    project.client.call("POST", "/v1/tools", ASK)
+    both = (call(n, "ask_address", f'{{"order": "{n}"}}') for n in (1, 2))
+    model = project.script(calls(*both), text("Sent."))
+    agent = {"name": "clerk", "model": model, "tools": ["ask_address"]}
+    project.client.call("POST", "/v1/agents", agent)
+    tasks = Tasks(user := User(accept(value="one"), accept(value="two")), at_once=1)
+    async with connected(project, extensions=[tasks], elicited=user) as client:
+        result = await client.call_tool("agent_clerk", {"input": "Send it."})
+    found = [one["inputRequests"].keys() for one in tasks.seen if "inputRequests" in one]
+    assert [len(one) for one in found] == [2, 1]
+    assert found[1] < found[0]
+    outputs = [one["output"] for one in project.client.tool_calls(run_of(result))]
+    assert outputs == ["one", "two"]
+
+
 async def test_a_failed_run_is_a_completed_task_of_2026_with_an_error(project: Project) -> None:
     """In this generation, only protocol errors are failures."""
     project.tool("pay", Behaviour("is_error", message="No funds."), approval="always")
@@ -394,7 +411,7 @@ def modern_request(method: str, *extensions: str, **params: Any) -> tuple[Json, 
         f"{about}clientCapabilities": {"extensions": {one: {} for one in extensions}},
     }
     headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method}
-    if name := params.get("name"):
+    if name := params.get("name") or params.get("taskId"):
         headers["Mcp-Name"] = name
     return request(method, **params, _meta=meta), headers
 
@@ -438,6 +455,10 @@ def test_a_task_of_2026_is_cancelled_and_the_methods_of_2025_are_unknown(
         assert (
             modern(project.client, method, TASKS, taskId=run_id).json()["error"]["code"] == -32601
         )
+    body, headers = modern_request("tasks/get", TASKS, taskId=run_id)
+    for named in ("run_1", ""):
+        refused = post(project.client, body, **headers | {"Mcp-Name": named})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, -32020)
     unknown = modern(project.client, "tasks/get", TASKS, taskId="run_1").json()["error"]
     assert unknown["code"] == -32602
 

@@ -30,6 +30,7 @@ from runward.api.mcp.calls import (
 )
 from runward.api.mcp.elicitation import PREFIX, ClientQuestions, apply_answer
 from runward.api.mcp.listing import find_target, list_page
+from runward.api.mcp.results import McpRequestError
 from runward.api.mcp.resume import ContinuedStream, StreamPosition
 from runward.api.mcp.streams import EventInjector, encode_changes
 from runward.api.mcp.subscriptions import McpSubscription, subscribe
@@ -157,7 +158,12 @@ class McpExchange:
         )
 
     async def read(self, method: str, params: JsonObject) -> JsonObject:
-        return await READERS[method](self.services.storage, self.principal.project_id, params)
+        try:
+            return await READERS[method](self.services.storage, self.principal.project_id, params)
+        except McpRequestError as error:
+            if self.modern and error.code == resources.NOT_FOUND:
+                raise McpRequestError(error.message, data=error.data) from None
+            raise
 
     async def call_tool(self, report: ProgressReport) -> JsonObject:
         assert self.call is not None
@@ -214,7 +220,7 @@ async def _read_exchange(
     params: JsonObject = given if isinstance(given, dict) else {}
     extensions = _read_capability(params, "extensions") if modern else None
     declared = isinstance(extensions, dict) and EXTENSION in extensions
-    tasks = McpTasks(services, principal, modern, declared)
+    tasks = McpTasks(services, principal, modern, declared, request.headers.get("mcp-name"))
     call: McpToolCall | None = None
     begins: McpRunSession | None = None
     position: StreamPosition | None = None

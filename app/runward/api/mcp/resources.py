@@ -23,7 +23,8 @@ FILE_TEMPLATE: Final = f"{RUN_TEMPLATE}/files/{{number}}/{{name}}"
 PAGE: Final = 100
 """Maximum number of resources in one response."""
 NOT_FOUND: Final = -32_002
-"""The code for unknown resources (MCP 2025-11-25, resources, error handling)."""
+"""The code for unknown resources (MCP 2025-11-25, resources, error handling). The protocol of 2026
+uses INVALID_PARAMS (SEP-2164)."""
 _JSON: Final = "application/json"
 _TEXT: Final = "text/plain"
 _TEMPLATES: Final = (
@@ -90,7 +91,8 @@ async def read_contents(storage: Storage, project_id: ProjectId, uri: str) -> Js
         async with storage.connect() as tx:
             return await _read(tx, project_id, run_id, path, uri)
     except e.RunNotFoundError:
-        raise McpRequestError(f"Resource not found: {uri[:300]}", NOT_FOUND) from None
+        shown = uri[:300]
+        raise McpRequestError(f"Resource not found: {shown}", NOT_FOUND, {"uri": shown}) from None
 
 
 def parse_uri(uri: str) -> RunId | None:

@@ -34,6 +34,8 @@ METHODS_2025: Final = ("tasks/get", "tasks/list", "tasks/cancel", RESULT)
 METHODS_2026: Final = ("tasks/get", UPDATE, "tasks/cancel")
 POLL_MS: Final = 1000
 """The interval in milliseconds at which clients are asked to poll."""
+_HEADER_MISMATCH: Final = -32_020
+"""The code if a header contradicts the body (MCP 2026-07-28, transports)."""
 _MISSING_CAPABILITY: Final = -32_021
 """The code if the client does not declare the extension (MCP 2026-07-28, tasks)."""
 
@@ -82,12 +84,14 @@ class McpTask:
 @dataclass(slots=True)
 class McpTasks:
     """The tasks as one client sees them. `questions`: None if the client cannot ask its user.
-    `declared`: whether a client of 2026 declares the extension."""
+    `declared`: whether a client of 2026 declares the extension. `named`: the header Mcp-Name of its
+    request."""
 
     services: Services
     principal: Principal
     modern: bool
     declared: bool
+    named: str | None
     questions: ClientQuestions | None = None
     send: Callable[[JsonObject], Awaitable[None]] | None = None
     """Sends a message over the response stream of `tasks/result`."""
@@ -95,6 +99,10 @@ class McpTasks:
     async def answer(self, method: str, params: JsonObject, report: ProgressReport) -> JsonObject:
         """Answer a method of the protocol's generation. Raises McpRequestError."""
         self.check_extension()
+        if self.modern and self.named != params.get("taskId"):
+            raise McpRequestError(
+                "The header Mcp-Name must contain the taskId of the request.", _HEADER_MISMATCH
+            )
         match method:
             case "tasks/get":
                 return await self.get(_read_id(params))
