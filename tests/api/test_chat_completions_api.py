@@ -154,6 +154,68 @@ def test_functions_come_back_as_tool_calls(
     assert project.asked()[1].results == [("c1", "fine"), ("c2", "fine")]
 
 
+def test_the_model_sees_what_runward_ran_in_earlier_completions(
+    project: Project, sdk: OpenAI, other: Project
+) -> None:
+    project.tool("pay")
+    both = calls(call(2, "pay", '{"x":"2"}'), call(3, "get_weather", '{"city":"Rome"}'))
+    replies = (Answer(text="I pay.", calls=(call(1, "pay", '{"x":"1"}'),)), both)
+    model = project.script(*replies, *[text("Sun.")] * 3)
+    about: Any = {"model": model, "tools": [PAY, WEATHER]}
+    messages: list[Any] = [user("Pay, and tell me the weather.")]
+    first: Any = untyped(sdk).create(messages=messages, **about)
+    said = first.choices[0].message
+    run = project.client.get_run(first.id.replace("chatcmpl-", "run_"))
+    assert run["status"] == "cancelled"
+    given = {one["call_id"]: one["reason"] for one in project.client.tool_calls(run["id"])}
+    assert given == {"c1": None, "c2": None, "c3": "returned_to_client"}
+    [shown] = said.tool_calls
+    result = {"role": "tool", "tool_call_id": shown.id, "content": "sun"}
+    untyped(sdk).create(messages=[*messages, said, result], **about)
+    before, after = project.asked()[1].body["messages"], project.asked()[2].body["messages"]
+    assert after[: len(before)] == before
+    assert project.asked()[2].results == [("c1", "pay(1)"), ("c2", "pay(2)"), ("c3", "sun")]
+    changed = {**said.model_dump(), "content": "I did nothing."}
+    untyped(sdk).create(messages=[*messages, changed, result], **about)
+    assert project.asked()[3].results == [
+        ("c1", "pay(1)"),
+        ("c2", "pay(2)"),
+        (shown.id, "sun"),
+    ]
+    assert "I did nothing." in json.dumps(project.asked()[3].body["messages"])
+    assert "I pay." not in json.dumps(project.asked()[3].body["messages"])
+    assert len(project.hits("pay")) == 2
+    body = {"model": model, "messages": [*messages, said.model_dump(), result]}
+    stranger = other.client.request("POST", "/v1/chat/completions", body)
+    assert stranger.status_code == 200
+    assert project.asked()[4].results == [(shown.id, "sun")]
+
+
+def test_several_earlier_completions_are_restored_in_order(project: Project, sdk: OpenAI) -> None:
+    project.tool("pay")
+    turn = (calls(call(1, "pay")), calls(call(2, "get_weather", '{"city":"Rome"}')))
+    about: Any = {"model": project.script(*turn, *turn, text("Done.")), "tools": [PAY, WEATHER]}
+    messages: list[Any] = [user("Pay")]
+    for n in range(2):
+        made: Any = untyped(sdk).create(messages=messages, **about)
+        [shown] = made.choices[0].message.tool_calls
+        messages += [
+            made.choices[0].message,
+            {"role": "tool", "tool_call_id": shown.id, "content": f"sun {n}"},
+        ]
+    made = untyped(sdk).create(messages=messages, **about)
+    assert made.choices[0].message.content == "Done."
+    texts = [result for _, result in project.asked()[4].results]
+    assert texts == ["pay(1)", "sun 0", "pay(1)", "sun 1"]
+    unknown = f"fc_{'0' * 32}_7"
+    messages[1] = messages[1].model_dump()
+    messages[1]["tool_calls"][0]["id"] = messages[2]["tool_call_id"] = unknown
+    model = project.script(text("Fine."), name="other")
+    untyped(sdk).create(messages=messages, **about | {"model": model})
+    texts = [result for _, result in project.asked("other")[0].results]
+    assert texts == ["sun 0", "pay(1)", "sun 1"]
+
+
 @pytest.mark.parametrize("streamed", [False, True])
 def test_an_approval_holds_the_request(project: Project, sdk: OpenAI, *, streamed: bool) -> None:
     project.tool("pay", approval="always")

@@ -6423,7 +6423,7 @@ client submitted the input. `received`: a result arrived and is being checked. `
 the tool reported progress. `retried_by_person`: a person chose to send the call again.
 `child_started`: a child run was started. Later versions may add values."""
 
-CallReason: TypeAlias = "Literal['tool_error', 'not_sent', 'invalid_response', 'invalid_output', 'invalid_arguments', 'truncated_response', 'unknown_tool', 'repeated_call', 'max_tool_calls', 'declined', 'declined_before', 'approval_expired', 'guardrail', 'responded', 'resolved', 'run_ended', 'run_cancelled']"
+CallReason: TypeAlias = "Literal['tool_error', 'not_sent', 'invalid_response', 'invalid_output', 'invalid_arguments', 'truncated_response', 'unknown_tool', 'repeated_call', 'max_tool_calls', 'declined', 'declined_before', 'approval_expired', 'guardrail', 'responded', 'resolved', 'run_ended', 'run_cancelled', 'returned_to_client']"
 """Why a call failed or was not run, as a stable code. Later versions may add values."""
 
 Callback: TypeAlias = 'CallbackProgress | CallbackCompleted | CallbackFailed | CallbackInputRequired'

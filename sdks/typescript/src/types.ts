@@ -2384,7 +2384,7 @@ export interface components {
          * @description Why a call failed or was not run, as a stable code. Later versions may add values.
          * @enum {string}
          */
-        CallReason: "tool_error" | "not_sent" | "invalid_response" | "invalid_output" | "invalid_arguments" | "truncated_response" | "unknown_tool" | "repeated_call" | "max_tool_calls" | "declined" | "declined_before" | "approval_expired" | "guardrail" | "responded" | "resolved" | "run_ended" | "run_cancelled";
+        CallReason: "tool_error" | "not_sent" | "invalid_response" | "invalid_output" | "invalid_arguments" | "truncated_response" | "unknown_tool" | "repeated_call" | "max_tool_calls" | "declined" | "declined_before" | "approval_expired" | "guardrail" | "responded" | "resolved" | "run_ended" | "run_cancelled" | "returned_to_client";
         /** @description Statistics of the tool's newest 100 calls. */
         CallStatistics: {
             /** @description Number of calls in the statistics, from 0 to 100. */

@@ -60,10 +60,11 @@ def build_completion(info: CompletionInfo, found: ResponseSnapshot) -> JsonObjec
 
 
 def list_tool_calls(found: ResponseSnapshot) -> list[JsonObject]:
-    """Return the calls of the client's functions for which the run waits."""
+    """Return the calls of the client's functions for which the run waits. Their IDs contain the ID
+    of the run, so that the next completion can find it."""
     return [
         {
-            "id": item["call_id"],
+            "id": item["id"],
             "type": "function",
             "function": {"name": item["name"], "arguments": item["arguments"]},
         }

@@ -27,6 +27,7 @@ from runward.api.runs.acceptance import AcceptResult, accept_once
 from runward.api.runs.cancel import cancel
 from runward.api.runs.erase import finish_unstored
 from runward.domain import errors as e
+from runward.domain.events.values import CallReason
 from runward.domain.ids import ProjectId
 from runward.domain.json import compact
 from runward.domain.registry.scopes import Principal
@@ -130,7 +131,8 @@ async def _close(
         await finish_unstored(storage, queue, project_id, found.run.id, request_key)
     elif log.ended and completion.list_tool_calls(log.snapshot):
         with suppress(e.RunEndedError):
-            await cancel(storage, queue, project_id, found.run.id)
+            reason = CallReason.RETURNED_TO_CLIENT
+            await cancel(storage, queue, project_id, found.run.id, reason=reason)
 
 
 def _respond(info: CompletionInfo, log: ResponseLog, headers: Mapping[str, str]) -> Response:

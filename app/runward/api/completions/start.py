@@ -4,6 +4,7 @@ import re
 from dataclasses import replace
 from typing import Any, Final
 
+from runward.api.completions.history import build_history
 from runward.api.completions.request_models import (
     CompletionFormatJsonSchema,
     CompletionFunctionTool,
@@ -22,7 +23,6 @@ from runward.api.responses.models import (
 )
 from runward.api.responses.run_request import SCHEMA_PLACE
 from runward.api.runs.acceptance import AcceptResult
-from runward.api.runs.input_models import build_items
 from runward.api.runs.resolution import ResolvedAgent
 from runward.api.runs.start import accept_immediately, build_new_run
 from runward.domain.errors import FieldError
@@ -53,7 +53,7 @@ async def start(
 ) -> AcceptResult:
     """Start the run. When this returns, the run and its first event are committed. Raises
     AppErrors."""
-    items = build_items(body.messages, "messages")
+    items = await build_history(storage, principal.project_id, body.messages)
     response = _build_response_request(body)
     with run_request.locate_errors(_locate):
         request, resolved = await run_request.resolve(

@@ -3,6 +3,7 @@
 from typing import Final
 
 from runward.domain import errors as e
+from runward.domain.events.values import CallReason
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.run.status import Move
 from runward.services import RunQueue, Storage
@@ -20,13 +21,16 @@ async def cancel(
     run_id: RunId,
     *,
     after_turn: bool = False,
+    reason: CallReason = CallReason.RUN_CANCELLED,
 ) -> None:
-    """Cancel the run and its child runs at any depth. Raises RunEndedError if the run has already
-    ended otherwise."""
+    """Cancel the run and its child runs at any depth. `reason`: the reason of its open calls.
+    Raises RunEndedError if the run has already ended otherwise."""
     for _ in range(MAX_UNREADABLE_RUNS):
         try:
             async with storage.begin() as tx:
-                closed = await transitions.cancel(tx, project_id, run_id, after_turn=after_turn)
+                closed = await transitions.cancel(
+                    tx, project_id, run_id, after_turn=after_turn, reason=reason
+                )
         except e.RunUnreadableError as error:
             await queue.end_unreadable(project_id, error.run_id, Move.CANCEL)
             if error.run_id == run_id:

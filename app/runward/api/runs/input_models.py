@@ -1,6 +1,6 @@
 """The input of a run in requests: a text, or messages in the format of OpenAI's chat histories."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import Field, JsonValue, model_validator
@@ -159,7 +159,22 @@ def build_items(value: Input, at: str = "input") -> tuple[Item, ...]:
     the input in the request. Raises InvalidRequestError."""
     if isinstance(value, str):
         return (Message("user", value),)
-    read = [one for n, message in enumerate(value) for one in message.to_items(f"{at}.{n}")]
+    return pair_items(
+        [one for n, message in enumerate(value) for one in message.to_items(f"{at}.{n}")]
+    )
+
+
+LocatedItem: TypeAlias = tuple[str, Item]
+"""An item and its path in the request."""
+
+
+def locate_items(message: InputMessage, at: str) -> list[LocatedItem]:
+    """Return the items of a message. `at`: the path of the message. Raises InvalidRequestError."""
+    return [*message.to_items(at)]
+
+
+def pair_items(read: Sequence[LocatedItem]) -> tuple[Item, ...]:
+    """Return the items. Each tool call is followed by its result. Raises InvalidRequestError."""
     try:
         return pair_results([item for _, item in read])
     except UnpairedItemError as error:

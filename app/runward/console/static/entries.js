@@ -34,6 +34,7 @@ const REASONS = {
   repeated_call: "the call repeats an earlier call", max_tool_calls: "the run reached its maximum number of calls", declined: "a person rejected the call", declined_before: "a person rejected an identical call before",
   approval_expired: "the approval expired", guardrail: "a guardrail rejected the call", responded: "a person responded instead of the tool", resolved: "a person recorded the outcome",
   run_ended: "the run ended first", run_cancelled: "the run was cancelled",
+  returned_to_client: "the client of a chat completion received the call, and runs it",
 };
 const WRITTEN_SHOWN = 20_000;
 

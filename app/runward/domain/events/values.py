@@ -26,6 +26,7 @@ class CallReason(StrEnum):
     RESOLVED = "resolved"
     RUN_ENDED = "run_ended"
     RUN_CANCELLED = "run_cancelled"
+    RETURNED_TO_CLIENT = "returned_to_client"
 
 
 class RunErrorCode(StrEnum):

@@ -37,10 +37,16 @@ def recover(
     return state
 
 
+_ENDINGS: Final = {
+    CallReason.RUN_CANCELLED: texts.CANCELLED,
+    CallReason.RETURNED_TO_CLIENT: texts.RETURNED_TO_CLIENT,
+}
+
+
 def close_open_calls(state: RunState, changes: Changes, reason: CallReason) -> RunState:
     """Close all open calls of a run that ends. Each call gets a result that states what happened,
     and each pending approval is cancelled."""
-    text = texts.CANCELLED if reason is CallReason.RUN_CANCELLED else texts.RUN_ENDED
+    text = _ENDINGS.get(reason, texts.RUN_ENDED)
     for call in state.open_calls:
         sent = call.attempt > 0
         if call.approval_id is not None and call.phase is CallPhase.AWAITING_APPROVAL:

@@ -51,6 +51,7 @@ NO_TOOL_FOUND: Final = (
     "No tool was found. Search again with different words for what the tool should do."
 )
 CANCELLED: Final = "The run was cancelled before this call finished."
+RETURNED_TO_CLIENT: Final = "The client of a chat completion received this call, and runs it."
 RUN_ENDED: Final = "The run ended before this call finished."
 
 

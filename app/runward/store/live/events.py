@@ -66,6 +66,21 @@ async def read_after(
     return [encode_event(run_id, row.seq, row.type, row.created_at, row.data) for row in rows]
 
 
+_SOME: Final = text(
+    "SELECT seq, type, CAST(data AS text) AS data, created_at FROM run_events"
+    " WHERE project_id = :project_id AND run_id = :run_id AND seq = ANY(:sequences) ORDER BY seq"
+)
+
+
+async def read_some(
+    tx: Tx, project_id: ProjectId, run_id: RunId, sequences: Sequence[int]
+) -> list[StoredEvent]:
+    """Return the events with these sequence numbers."""
+    values = {"project_id": project_id, "run_id": run_id, "sequences": sequences}
+    rows = await tx.execute(_SOME, values)
+    return [encode_event(run_id, row.seq, row.type, row.created_at, row.data) for row in rows]
+
+
 @dataclass(frozen=True, slots=True)
 class LogPage:
     """The next events of a run, with the run's status and the number of its last event at the same

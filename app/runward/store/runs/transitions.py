@@ -197,9 +197,17 @@ async def _answer_late(
     return LateCallback()
 
 
-async def cancel(tx: Tx, project_id: ProjectId, run_id: RunId, *, after_turn: bool) -> Closed:
+async def cancel(
+    tx: Tx,
+    project_id: ProjectId,
+    run_id: RunId,
+    *,
+    after_turn: bool,
+    reason: CallReason = CallReason.RUN_CANCELLED,
+) -> Closed:
     """Cancel the run and its child runs, so that nothing new starts in them. `after_turn`: if a
-    worker executes the run, let it finish its turn first. A repeated cancellation has no effect.
+    worker executes the run, let it finish its turn first. `reason`: the reason of its open calls. A
+    repeated cancellation has no effect.
     Raises RunEndedError if the run has ended with another status."""
     below = await _lock_tree(tx, project_id, run_id)
     status, state = await lock_run(tx, project_id, run_id)
@@ -212,7 +220,7 @@ async def cancel(tx: Tx, project_id: ProjectId, run_id: RunId, *, after_turn: bo
         await queries.change_run(tx, state, Changes(), cancel_requested=True)
         return Closed()
     closed = [await _cancel_one(tx, project_id, child) for child in reversed(below)]
-    own = await end_run(tx, state, CallReason.RUN_CANCELLED, Move.CANCEL, void_lease=True)
+    own = await end_run(tx, state, reason, Move.CANCEL, void_lease=True)
     return merge_closed([*(one for one in closed if one), own])
 
 
