@@ -4,7 +4,7 @@ from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from pydantic import BaseModel
-from shared import ASK, BASE, HELLO, KEY, MODELS, report, weather
+from shared import ASK, BASE, CASHIER, HELLO, KEY, MODELS, REFUND, report, weather
 
 
 @tool
@@ -31,6 +31,21 @@ def check(api: str, model: str) -> None:
     report(api, model, "output", refund.model_dump())
 
 
+def approve() -> None:
+    chat = ChatOpenAI(model=CASHIER, base_url=BASE, api_key=KEY, use_responses_api=True)
+    first = chat.invoke(REFUND)
+    decisions = [
+        {"type": "mcp_approval_response", "approval_request_id": block["id"], "approve": True}
+        for block in first.content
+        if block["type"] == "mcp_approval_request"
+    ]
+    second = chat.invoke(
+        [HumanMessage(decisions)], previous_response_id=first.response_metadata["id"]
+    )
+    report("responses", CASHIER, "approval", second.text)
+
+
 for api in ("chat", "responses"):
     for model in MODELS:
         check(api, model)
+approve()

@@ -4,6 +4,7 @@ import asyncio
 
 from agents import (
     Agent,
+    HostedMCPTool,
     OpenAIChatCompletionsModel,
     OpenAIResponsesModel,
     Runner,
@@ -13,7 +14,7 @@ from agents import (
 from openai import AsyncOpenAI
 from openai.types.responses import ResponseTextDeltaEvent
 from pydantic import BaseModel
-from shared import ASK, BASE, HELLO, KEY, MODELS, report, weather
+from shared import ASK, BASE, HELLO, KEY, MODELS, REFUND, report, weather
 
 
 class Refund(BaseModel):
@@ -30,6 +31,18 @@ async def stream(agent: Agent) -> str:
     events = [event async for event in Runner.run_streamed(agent, HELLO).stream_events()]
     data = [event.data for event in events if event.type == "raw_response_event"]
     return "".join(one.delta for one in data if isinstance(one, ResponseTextDeltaEvent))
+
+
+async def approve(client: AsyncOpenAI) -> None:
+    """Let Runward run its tool `refund` after the approval."""
+    tool = HostedMCPTool({"type": "mcp", "server_label": "runward", "allowed_tools": ["refund"]})
+    model = OpenAIResponsesModel(MODELS[0], client)
+    cashier = Agent("cashier", model=model, tools=[tool])
+    result = await Runner.run(cashier, REFUND)
+    state = result.to_state()
+    for request in result.interruptions:
+        state.approve(request)
+    report("responses", MODELS[0], "approval", (await Runner.run(cashier, state)).final_output)
 
 
 async def check(api: str, name: str, client: AsyncOpenAI) -> None:
@@ -54,6 +67,7 @@ async def main() -> None:
         for api in ("chat", "responses"):
             for name in MODELS:
                 await check(api, name, client)
+        await approve(client)
 
 
 asyncio.run(main())

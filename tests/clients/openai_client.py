@@ -4,7 +4,7 @@ import json
 
 from openai import OpenAI, pydantic_function_tool
 from pydantic import BaseModel
-from shared import ASK, BASE, HELLO, KEY, MODELS, report, weather
+from shared import ASK, BASE, CASHIER, HELLO, KEY, MODELS, REFUND, report, weather
 
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOL = {"type": "function", "name": "get_weather", "parameters": PARAMETERS}
@@ -60,7 +60,20 @@ def check_responses(client: OpenAI, model: str) -> None:
     report("responses", model, "output", typed.output_parsed.model_dump())
 
 
+def approve(client: OpenAI) -> None:
+    first = client.responses.create(model=CASHIER, input=REFUND)
+    [request] = first.output
+    decision = {
+        "type": "mcp_approval_response",
+        "approval_request_id": request.id,
+        "approve": True,
+    }
+    second = client.responses.create(model=CASHIER, previous_response_id=first.id, input=[decision])
+    report("responses", CASHIER, "approval", second.output_text)
+
+
 with OpenAI(base_url=BASE, api_key=KEY) as client:
     for model in MODELS:
         check_chat(client, model)
         check_responses(client, model)
+    approve(client)

@@ -12,8 +12,11 @@ BASE = os.environ["RUNWARD_URL"] + "/v1"
 KEY = os.environ["RUNWARD_KEY"]
 MODELS = ("offline:rules", "clerk")
 """The second is a registered agent."""
+CASHIER = "cashier"
+"""An agent with the tool `refund`, which requires approval."""
 HELLO = "Hello."
 ASK = 'get_weather(city="Rome")'
+REFUND = "refund(amount=500)"
 
 
 def weather(city: str) -> str:

@@ -15,6 +15,7 @@ from tests.e2e.own_machine import needs
 from tests.support.programs import NODE_BINARIES, missing
 from tests.support.services.client import Client
 from tests.support.services.service import ROOT
+from tests.support.tools.server import Behaviour, ToolServer
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -38,6 +39,14 @@ PROGRAMS: Final[dict[str, tuple[str, Mapping[str, tuple[str, ...]]]]] = {
     "langchain.mjs": ("node", ALL),
 }
 """The virtual environment of each program, or `node`, and the checks for each API."""
+APPROVES: Final = {
+    "openai_client.py": "cashier",
+    "openai_agents.py": "offline:rules",
+    "langchain_client.py": "cashier",
+    "openai.mjs": "cashier",
+    "ai_sdk.mjs": "cashier",
+}
+"""The model of the programs that decide an approval. They use the Responses API."""
 TEXT: Final = (
     "(offline model) This model follows fixed rules. It is not a language model. "
     'Your message: "Hello.". No tools are available.'
@@ -47,8 +56,10 @@ RESULTS: Final[dict[str, Any]] = {
     "stream": TEXT,
     "function": "(offline model) get_weather returned: sunny in Rome",
     "handoff": "able",
+    "approval": "(offline model) refund returned: refund(500)",
 }
 """The result of each check. All other checks return an object."""
+AMOUNT: Final = {"type": "object", "properties": {"amount": {"type": "number"}}}
 UNREACHABLE: Final = "http://127.0.0.1:9"
 LOCK_FILES: Final = (
     "requirements-dev.lock",
@@ -72,9 +83,17 @@ def command(program: str, environment: str) -> list[str]:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_client_needs_only_the_address_the_key_and_the_model(
-    program: str, client: Client
+    program: str, client: Client, tools: ToolServer
 ) -> None:
     environment, checks = PROGRAMS[program]
+    client.register_tool(
+        "refund",
+        tools.tool("refund", Behaviour("return", value="refund(500)")),
+        approval="always",
+        parameters=AMOUNT,
+    )
+    cashier = {"name": "cashier", "model": "offline:rules", "tools": ["refund"]}
+    client.call("POST", "/v1/agents", cashier)
     client.call("POST", "/v1/agents", {"name": "clerk", "model": "offline:rules"})
     done = subprocess.run(
         command(program, environment),
@@ -92,12 +111,16 @@ def test_a_client_needs_only_the_address_the_key_and_the_model(
     )
     assert done.returncode == 0, done.stdout + done.stderr
     results = {tuple(line[:3]): line[3] for line in map(json.loads, done.stdout.splitlines())}
-    assert results == {
-        (api, model, check): RESULTS.get(check, {"amount": 50})
+    made = {
+        (api, model, check)
         for api, names in checks.items()
         for model in ("offline:rules", "clerk")
         for check in names
     }
+    if program in APPROVES:
+        made.add(("responses", APPROVES[program], "approval"))
+    assert results == {line: RESULTS.get(line[2], {"amount": 50}) for line in made}
+    assert len(tools.hits("refund")) == (program in APPROVES)
 
 
 def locked_versions() -> dict[str, set[str]]:

@@ -3638,7 +3638,8 @@ class ResponseInputMcpApprovalRequest(TypedDict):
 
 class ResponseInputMcpApprovalResponse(TypedDict):
     """A decision about a call that needs approval. The API key needs the scope
-    `approvals:decide`."""
+    `approvals:decide`. Without `previous_response_id`, the request continues the run of the
+    approval."""
     id: NotRequired[str | None]
     """ID of the item in an earlier response. Optional and ignored."""
     status: NotRequired[str | None]

@@ -7968,7 +7968,8 @@ export interface components {
         };
         /**
          * @description A decision about a call that needs approval. The API key needs the scope
-         *     `approvals:decide`.
+         *     `approvals:decide`. Without `previous_response_id`, the request continues the run of the
+         *     approval.
          */
         ResponseInputMcpApprovalResponse: {
             /** @description ID of the item in an earlier response. Optional and ignored. */

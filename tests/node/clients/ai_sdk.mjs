@@ -4,7 +4,7 @@ import { createOpenAI } from "@ai-sdk/openai";
 import { generateText, isStepCount, Output, streamText, tool } from "ai";
 import { z } from "zod";
 
-import { ask, base, hello, joined, key, models, report, weather, wish } from "./shared.mjs";
+import { ask, base, cashier, hello, joined, key, models, refund, report, weather, wish } from "./shared.mjs";
 
 const openai = createOpenAI({ baseURL: base, apiKey: key });
 const get_weather = tool({ inputSchema: z.object({ city: z.string() }), execute: weather });
@@ -25,3 +25,17 @@ for (const api of ["chat", "responses"])
     const typed = await generateText({ model, prompt: wish, output: Output.object({ schema: Refund }) });
     report(api, name, "output", typed.output);
   }
+
+const model = openai.responses(cashier);
+const messages = [{ role: "user", content: refund }];
+const first = await generateText({ model, messages });
+const decisions = first.content
+  .filter((part) => part.type === "tool-approval-request")
+  .map(({ approvalId }) => ({
+    type: "tool-approval-response",
+    approvalId,
+    approved: true,
+    providerExecuted: true,
+  }));
+messages.push(...first.response.messages, { role: "tool", content: decisions });
+report("responses", cashier, "approval", (await generateText({ model, messages })).text);

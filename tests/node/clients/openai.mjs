@@ -4,7 +4,20 @@ import OpenAI from "openai";
 import { zodResponseFormat, zodTextFormat } from "openai/helpers/zod";
 import { z } from "zod";
 
-import { ask, base, hello, joined, key, models, parameters, report, weather, wish } from "./shared.mjs";
+import {
+  ask,
+  base,
+  cashier,
+  hello,
+  joined,
+  key,
+  models,
+  parameters,
+  refund,
+  report,
+  weather,
+  wish,
+} from "./shared.mjs";
 
 const client = new OpenAI({ baseURL: base, apiKey: key });
 const Refund = z.object({ amount: z.number().int() });
@@ -58,3 +71,12 @@ for (const model of models) {
   await checkChat(model);
   await checkResponses(model);
 }
+
+const first = await client.responses.create({ model: cashier, input: refund });
+const input = first.output.map(({ id }) => ({
+  type: "mcp_approval_response",
+  approval_request_id: id,
+  approve: true,
+}));
+const second = await client.responses.create({ model: cashier, previous_response_id: first.id, input });
+report("responses", cashier, "approval", second.output_text);

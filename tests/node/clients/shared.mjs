@@ -6,9 +6,11 @@
 export const base = `${process.env.RUNWARD_URL}/v1`;
 export const key = process.env.RUNWARD_KEY;
 export const models = ["offline:rules", "clerk"]; // the second is a registered agent
+export const cashier = "cashier"; // an agent with the tool `refund`, which requires approval
 export const hello = "Hello.";
 export const ask = 'get_weather(city="Rome")';
 export const wish = "Refund 50.";
+export const refund = "refund(amount=500)";
 export const parameters = {
   type: "object",
   properties: { city: { type: "string" } },

@@ -185,7 +185,8 @@ class ResponseInputMcpApprovalRequest(_Item):
 
 class ResponseInputMcpApprovalResponse(_Item):
     """A decision about a call that needs approval. The API key needs the scope
-    `approvals:decide`."""
+    `approvals:decide`. Without `previous_response_id`, the request continues the run of the
+    approval."""
 
     type: Literal["mcp_approval_response"]
     approval_request_id: Annotated[str, Field(max_length=64)]

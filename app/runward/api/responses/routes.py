@@ -21,6 +21,7 @@ from runward.api.http.paging import Page, Pagination, slice_page
 from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.api.responses import continuation, log_reader, run_request
+from runward.api.responses.approval_answers import find_answered_response
 from runward.api.responses.compaction import make_unsealer, seal
 from runward.api.responses.conversation import parameter_error, parse_conversation
 from runward.api.responses.input_items import list_continuation_input, list_initial_input
@@ -136,6 +137,10 @@ async def _start_response(
     with the same idempotency key."""
     seal = make_seal(storage.vault, principal.project_id)
     former = await _load_previous(storage, principal.project_id, body)
+    if former is None and (
+        found := await find_answered_response(storage, principal.project_id, body.input)
+    ):
+        former, body = found[0], body.model_copy(update={"input": found[1]})
     if former is not None and continuation.answers_wait(former, body.input):
         id_, made = await continuation.continue_run(
             storage, queue, principal, body, former, request_key
