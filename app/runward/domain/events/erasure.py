@@ -32,7 +32,7 @@ FIELDS: Final[Mapping[Any, EventFields]] = {
     run_data.StateUpdatedData: EventFields("call_id changes_bytes truncated", "changes"),
     run_data.InputReceivedData: EventFields("turn messages"),
     run_data.UsageUpdatedData: EventFields(
-        "turn call_id input_tokens output_tokens cached_tokens reasoning_tokens total_tokens "
+        "turn model call_id input_tokens output_tokens cached_tokens reasoning_tokens total_tokens "
         "cost_usd"
     ),
     run_data.ModelRetriedData: EventFields("code model after_seconds", "message"),
