@@ -10,6 +10,9 @@ import pytest
 from tests.api.project import CheckedClient, Project
 from tests.api.test_mcp_elicitation_api import ASK
 from tests.api.test_mcp_endpoint_api import ACCEPT, initialize, post, request, runs_of
+from tests.api.test_mcp_endpoint_api import calling as calling_in_background
+from tests.e2e.tcp_relay import TcpRelay
+from tests.support.mcp.client import mcp_client, said
 from tests.support.services.client import Json
 from tests.support.tools.server import Behaviour
 
@@ -124,3 +127,19 @@ def test_older_clients_get_no_events_without_data(project: Project) -> None:
     with calling(project.client, begin(project.client, "2025-06-18"), "pay", {"x": "1"}) as stream:
         assert [one["id"] for one in stream if "result" in one] == [1]
     assert stream.ids == []
+
+
+async def test_the_client_of_the_mcp_sdk_continues_a_lost_call_itself(project: Project) -> None:
+    project.tool("pay", approval="always")
+    key = project.client.key
+    with TcpRelay(project.client.url) as relay:
+        async with (
+            mcp_client(relay.url, key, "2025") as mcp,
+            calling_in_background(mcp, "pay", {"x": "1"}) as (task, heard),
+        ):
+            await heard.until("waiting for a person")
+            assert relay.cut() > 0
+            [approval] = project.client.approvals()
+            project.client.decide(approval["id"], "approve")
+            assert said(await task) == "pay(1)"
+    assert len(runs_of(project)) == len(project.hits("pay")) == 1
