@@ -1,6 +1,7 @@
 """The pages about runs, their events, the models that they ask, and other doors to them."""
 
 import json
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from tests.support.models.chat_server import Answer, text
 from tests.support.models.responses_server import HttpError
 from tests.support.programs import node_program
 from tests.support.services.client import Json
+from tests.support.services.service import ROOT
 from tests.support.serving import Hold
 
 pytestmark = pytest.mark.timeout(180)
@@ -111,8 +113,10 @@ def test_mcp(project: Project, tmp_path: Path) -> None:
             "https://mcp.example.com/notes": notes.url,
             "delete_everything": "die",
             "Bearer …": "Bearer t0ken",
+            "runward mcp": "python -m runward mcp",
         }
-        with Story("docs/how-to/mcp.md", project.client, tmp_path, here) as page:
+        browser = {"BROWSER": f"{sys.executable} {ROOT / 'tests/e2e/opening.py'} %s"}
+        with Story("docs/how-to/mcp.md", project.client, tmp_path, here, env=browser) as page:
             names = page.curl()["tool_names"]
             assert "files_echo" in names
             assert "files_die" not in names
@@ -125,7 +129,8 @@ def test_mcp(project: Project, tmp_path: Path) -> None:
             assert sent["x-api-key"] == "the FILES_KEY"
             assert page.http()["tool_names"] == ["archive_whoami"]
             assert auth.asked[-1]["scope"] == "files:read"
-            page.not_run()
+            assert "notes_whoami" in page.sh()
+            project.client.call("DELETE", "/v1/mcp_servers/notes")
             assert page.http()["tool_names"] == []
             logged_in = httpx2.get(page.http()["url"], follow_redirects=True)
             assert logged_in.status_code == 200, logged_in.text

@@ -9,7 +9,14 @@ from mcp.server.mcpserver import Context
 
 from tests.support.mcp.process import SERVER, add, note, serve, slow
 
-FORM: dict[str, Any] = {"type": "object", "properties": {"name": {"type": "string"}}}
+PETS = [{"const": "c", "title": "Cat"}, {"const": "d", "title": "Dog"}]
+FORM: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "pet": {"type": "string", "title": "Pet", "oneOf": PETS},
+    },
+}
 
 
 async def ask(questions: list[str], ctx: Context) -> str:

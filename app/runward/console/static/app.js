@@ -7,6 +7,7 @@ import { agent } from "./agent.js";
 import { agents } from "./agents.js";
 import { inbox } from "./inbox.js";
 import { keys } from "./keys.js";
+import { mcpServer, mcpServers } from "./mcpservers.js";
 import { PendingWatch } from "./pending.js";
 import { newAgent, newTool } from "./registering.js";
 import { run } from "./run.js";
@@ -37,6 +38,8 @@ const VIEWS = [
   { at: /^#\/tools$/, view: tools, menu: ["#/tools", "Tools"], title: "Tools" },
   { at: /^#\/tools\/([A-Za-z][\w-]{0,63})$/, view: tool, title: "Tool" },
   { at: /^#\/new-tool$/, view: newTool, title: "Register a tool" },
+  { at: /^#\/mcp-servers$/, view: mcpServers, title: "MCP servers" },
+  { at: /^#\/mcp-servers\/([A-Za-z][\w-]{0,63})$/, view: mcpServer, title: "MCP server" },
   { at: /^#\/agents$/, view: agents, menu: ["#/agents", "Agents"], title: "Agents" },
   { at: /^#\/agents\/([A-Za-z][\w-]{0,63})$/, view: agent, title: "Agent" },
   { at: /^#\/new-agent$/, view: newAgent, title: "Register an agent" },

@@ -80,7 +80,7 @@ function ways({ anyOf, oneOf, ...rest }, { root, effort }) {
   const { type, ...others } = rest;
   const each = (anyOf ?? oneOf ?? (Array.isArray(type) ? type.map((one) => ({ type: one })) : [])).map((/** @type {any} */ one) => flat(one, root, 0, effort));
   if (each.length === 0) return {};
-  const common = Array.isArray(type) ? others : rest;
+  const { title, ...common } = Array.isArray(type) ? others : rest; // The alternatives have titles of their own.
   const shapes = each.filter((/** @type {Schema} */ one) => one.type !== "null" && one.const !== null).map((/** @type {Schema} */ one) => flat({ ...common, allOf: [one] }, root, 0, effort));
   if (common.enum && Array.isArray(type)) return {}; // the enum lists all values, including null
   if (shapes.length === each.length) return { alternatives: shapes };

@@ -15,6 +15,7 @@ const TILE_PX = 96;
  * @property {string} none The text of an empty list.
  * @property {(one: any) => (string | null)[]} facts
  * @property {{href: string, label: string} | null} add
+ * @property {{href: string, label: string}} [also] A link to a related view.
  */
 
 /**
@@ -30,7 +31,7 @@ export function registered(main, kind, query) {
   const lead = h("p", { class: "soft", role: "status" }, "Loading…");
   const place = h("ul", { class: "tiles plain" });
   fill(main,
-    h("div", { class: "view-head" }, h("h1", null, kind.title), kind.add && h("a", { class: "button primary", href: kind.add.href }, kind.add.label)),
+    h("div", { class: "view-head" }, h("h1", null, kind.title), h("div", { class: "actions" }, kind.also && h("a", { class: "button", href: kind.also.href }, kind.also.label), kind.add && h("a", { class: "button primary", href: kind.add.href }, kind.add.label))),
     h("p", { class: "soft" }, kind.about),
     h("form", { class: "filters", role: "search", onsubmit: (/** @type {Event} */ event) => event.preventDefault() }, h("div", null, h("label", { for: "find" }, "Find"), find)),
     lead, place);

@@ -6,6 +6,7 @@ import { Problem, send } from "./api.js";
 import { answerField, wordsField } from "./answer.js";
 import { busy, choosing } from "./choosing.js";
 import { fill, h, note, text } from "./dom.js";
+import { answering, declining, questionTexts, questionsOf } from "./elicited.js";
 import { wholeArguments } from "./details.js";
 import { argumentRows, words } from "./values.js";
 
@@ -70,6 +71,13 @@ export function requiredAction(action, { runId, may, done }) {
     return [field.element, h("div", { class: "actions" }, button, back)];
   };
 
+  const questions = questionsOf(action.requests);
+  const decline = (/** @type {HTMLElement} */ back) => {
+    const button = h("button", { type: "button", class: "primary danger" }, "Decline");
+    button.addEventListener("click", () => void settle("result", { output: declining(questions ?? []) }));
+    return [h("p", null, "The tool learns that you do not want to answer. The call continues without the answer."), h("div", { class: "actions" }, button, back)];
+  };
+
   const ways = {
     resolve: [
       { name: "done", label: "The call took effect", panel: output("Output of the call", "the model receives this output as the result of the call", "Record as completed", (value) => void settle("resolve", { resolution: "completed", output: value })) },
@@ -84,7 +92,10 @@ export function requiredAction(action, { runId, may, done }) {
       { name: "result", label: "Submit the result", panel: output("The result", "the model receives this result", "Send this result", (value) => void settle("result", { output: value })) },
       { name: "error", label: "Report a failure", kind: /** @type {const} */ ("danger"), panel: failure("Error message", (message) => void settle("result", { error: message || "The client could not run the tool." })) },
     ],
-    asks: [
+    asks: questions ? [
+      { name: "answer", label: "Answer", panel: answering(questions, (value) => void settle("result", { output: value })) },
+      { name: "decline", label: "Decline", kind: /** @type {const} */ ("danger"), panel: decline },
+    ] : [
       { name: "answer", label: "Answer", panel: output("The answer", "the tool receives this answer", "Send the answer", (value) => void settle("result", { output: value })) },
       { name: "error", label: "Report a failure", kind: /** @type {const} */ ("danger"), panel: failure("Reason for the missing answer", (message) => void settle("result", { error: message || "The tool's request for input was not answered." })) },
     ],
@@ -94,7 +105,7 @@ export function requiredAction(action, { runId, may, done }) {
   const { actions, panel } = choosing(key, action.tool, ways);
   element = h("section", { class: "required", "aria-label": `${title}: ${action.tool}`, "data-key": `required ${key}` },
     h("p", null, h("strong", null, title), h("span", { class: "soft" }, ". ", lead)),
-    type === "asks" ? [h("h3", null, "Input that the tool requests"), words(action.requests, `asks ${key}`)] : null,
+    type === "asks" ? [h("h3", null, "Input that the tool requests"), questions ? questionTexts(questions) : words(action.requests, `asks ${key}`)] : null,
     h("div", null, h("h3", null, "Arguments"), action.arguments === null ? h("p", { class: "soft" }, "This API key cannot read the arguments. To read arguments, a key requires the scope ", h("code", null, "runs:read"), ".") : argumentRows(action, `required ${key}`, wholeArguments(action))),
     allowed ? [actions, wrong, panel] : h("p", { class: "soft" }, "To submit a result, an API key requires the scope ", h("code", null, scope), "."));
   return element;

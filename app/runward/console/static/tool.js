@@ -43,7 +43,7 @@ function about(found) {
   const rule = found.approval?.when ? [h("code", null, text(found.approval.when)), " in CEL"] : found.approval?.callable ? [h("code", null, text(found.approval.callable))] : null;
   /** @type {[string, import("./dom.js").Child][]} */
   const facts = [
-    ["Location", found.url ? h("code", { class: "url" }, text(found.url)) : text(origin(found))],
+    ["Location", found.type === "mcp" ? [text(`${found.mcp.tool} of the MCP server `), h("a", { href: `#/mcp-servers/${found.mcp.server}` }, text(found.mcp.server))] : found.url ? h("code", { class: "url" }, text(found.url)) : text(origin(found))],
     ["Approval is required", found.approval === "never" ? "never" : [found.approval === "always" ? "always" : ["if ", rule], h("span", { class: "soft" }, `; an approval expires after ${roughly(expires * 1000)}`)]],
     ["Timeout", found.timeout_seconds === null ? "the limit of the run or of this deployment" : duration((number(found.timeout_seconds) ?? 0) * 1000)],
     ["Retried after a failure", found.idempotent ? "yes, because the tool is idempotent" : "only if the call was certainly not sent"],
@@ -54,10 +54,9 @@ function about(found) {
 }
 
 /** @param {any} found */
-function origin({ type, agent, mcp, hosted }) {
+function origin({ type, agent, hosted }) {
   if (type === "agent") return `a child run of ${agent}`;
   if (type === "client") return "the client that started the run";
-  if (type === "mcp") return `${mcp.tool} of the MCP server ${mcp.server}`;
   if (type === "hosted") return `the model's provider: ${hosted.kind}`;
   return `a ${type} of this deployment`;
 }

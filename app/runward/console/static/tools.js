@@ -14,6 +14,7 @@ export function tools(main, { who, query }) {
     path: "v1/tools",
     none: "No tools are registered yet.",
     facts: (tool) => [tool.type, asks(tool.approval), tool.enabled === false ? "off" : null, host(tool.url)],
+    also: { href: "#/mcp-servers", label: "MCP servers" },
     add: who.scopes.includes("tools:write") ? { href: "#/new-tool", label: "Register a tool" } : null,
   }, query);
 }
