@@ -24,7 +24,9 @@ def run(status: RunStatus, **fields: Any) -> RunView:
 
 
 def test_a_session_is_read_as_it_was_written_and_names_its_requests() -> None:
-    session = McpRunSession.begin("ünï/1", {"elicitation": {}})
+    session = McpRunSession.begin(
+        {"clientInfo": {"name": "ünï", "version": "1"}, "capabilities": {"elicitation": {}}}
+    )
     assert McpRunSession.parse(str(session)) == session
     assert str(session).isascii()
     assert session.name_request(1) == session.name_request(1)
@@ -33,7 +35,7 @@ def test_a_session_is_read_as_it_was_written_and_names_its_requests() -> None:
             {
                 session.name_request(1),
                 session.name_request("1"),
-                McpRunSession.begin(None, None).name_request(1),
+                McpRunSession.begin({}).name_request(1),
             }
         )
         == 3

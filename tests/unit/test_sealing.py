@@ -19,11 +19,11 @@ def test_what_is_sealed_in_few_bytes_cannot_be_sent_many_times() -> None:
     large = [Message("user", "a" * (compaction.MAX_ITEM_BYTES // 2))]
     sealed = compaction.seal(vault, PROJECT, large, 1_048_576)
     assert len(sealed) < 20_000
-    unseal = compaction.make_unseal(vault, PROJECT)
+    unseal = compaction.make_unsealer(vault, PROJECT).compaction
     assert unseal(sealed) == large
     with pytest.raises(InvalidRequestError, match="exceed"):
         unseal(sealed)
-    assert compaction.make_unseal(vault, PROJECT)(sealed) == large
+    assert compaction.make_unsealer(vault, PROJECT).compaction(sealed) == large
 
 
 def test_what_could_not_be_sent_back_is_not_sealed() -> None:
