@@ -283,6 +283,19 @@ def test_every_setting_reaches_the_model(project: Project, sdk: OpenAI) -> None:
     assert project.client.call("GET", "/v1/runs")["data"][0]["metadata"] == {"order": "7"}
 
 
+def test_files_reach_the_model(project: Project, sdk: OpenAI) -> None:
+    given = {"file_data": "data:application/pdf;base64,aWNvbg==", "filename": "a.pdf"}
+    parts: Any = [{"type": "text", "text": "Read it."}, {"type": "file", "file": given}]
+    model = project.script(text("Read."))
+    made = sdk.chat.completions.create(model=model, messages=[user(parts)])
+    assert made.choices[0].message.content == "Read."
+    assert given["file_data"] in json.dumps(project.asked()[0].body["messages"])
+    parts[1]["file"] = {"file_id": "file-1"}
+    with pytest.raises(BadRequestError) as refused:
+        sdk.chat.completions.create(model=model, messages=[user(parts)])
+    assert "messages.0.content.1.file.file_id" in refused.value.message
+
+
 def test_how_a_completion_ends(project: Project, sdk: OpenAI) -> None:
     refused = sdk.chat.completions.create(
         model=project.script(Answer(refusal="No."), name="refusing"), messages=[user("Hi")]
