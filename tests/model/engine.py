@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any, Final, cast
 from uuid import UUID
 
@@ -27,6 +28,8 @@ from tests.model.worker import (
     Webhook,
 )
 
+NO_PRICES: Final = SimpleNamespace(cost_usd=None)
+"""No tool reports the usage of a model, so no price is read."""
 NAMES: Final = "AB"
 COMPLETED: Final = CallbackCompleted(status="completed", output=1)
 ASKED: Final = CallbackInputRequired(status="input_required", requests={"what": "name"})
@@ -39,7 +42,7 @@ def engine_of(
     stub: Any = _Stub
     return Engine(
         storage=cast("Any", _Storage()),
-        models=stub,
+        models=cast("Any", SimpleNamespace(prices=NO_PRICES)),
         tools=ToolAccess(
             toolbox=cast("Any", _Toolbox(vault)),
             inline=InlineTools(stub, stub, stub),

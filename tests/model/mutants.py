@@ -279,14 +279,17 @@ async def _nothing(*_: Any) -> None: ...
 
 
 def _record_and_go_on(state: Any, changes: Changes, call: Any, child: Any) -> Any:
-    after = child_runs.record_result(state, changes, call, child)
+    after = _RECORD(state, changes, call, child)
     ready = replace(after.calls[call.id], phase=CallPhase.READY)
     changes.put_call(ready)
     return after.with_call(ready)
 
 
+_RECORD: Final = child_runs.record_result
+
+
 def _record_nothing(state: Any, changes: Changes, call: Any, child: Any) -> Any:
-    after = child_runs.record_result(state, changes, call, child)
+    after = _RECORD(state, changes, call, child)
     recorded = after.calls[call.id]
     exchange: Any = recorded.exchange
     lost = replace(recorded, exchange=replace(exchange, state=call.exchange.state))
@@ -662,7 +665,7 @@ _NEW: Final = [
         "settle",
         "agents",
         "the parent waits for its open child run",
-        _code(execution, "record_result", _record_and_go_on),
+        _code(child_runs, "record_result", _record_and_go_on),
     ),
     Mutant(
         "a function forgets the results of its earlier agents",
@@ -676,7 +679,7 @@ _NEW: Final = [
         "settle",
         "agents",
         "a child run belongs to the call that names it",
-        _code(execution, "record_result", _record_nothing),
+        _code(child_runs, "record_result", _record_nothing),
     ),
     Mutant(
         "only the first of a function's agents is read",

@@ -277,6 +277,7 @@ _OF_FLIGHTS: Final = frozenset(
         "_deadlines",
         "_allowed",
         "_reports",
+        "_usage",
         "_stopping",
     }
 )
@@ -299,6 +300,7 @@ def _frozen(it: Any, minted: int, now: float) -> Boundary:
     leased, flights = it.leased, it._calls
     tasks = cast("dict[CallId, FlyingTask]", flights._tasks)
     assert not flights._reports
+    assert not flights._usage
     assert not it._losses
     return Boundary(
         state=leased.state,

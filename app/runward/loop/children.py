@@ -1,6 +1,6 @@
 """Child runs: the agent that a child run starts with, and the result that it returns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -109,6 +109,25 @@ class Children:
                 return await transitions.cancel_descendants(tx, state.project_id, state.id)
 
         return await retry_on_outage(write) or Closed()
+
+
+async def open_all(
+    children: Children,
+    state: RunState,
+    call: Call,
+    tool: CompiledTool,
+    seconds_left: float | None,
+    requests: Sequence[AgentRequest],
+) -> list[ChildRun] | Failed:
+    """Return the child run of an agent as a tool, or those that a plugin function requests. If one
+    of them cannot start, return the failure of the call."""
+    opened: list[ChildRun] = []
+    for request in requests or (None,):
+        child = await children.opened(state, call, tool, seconds_left, request)
+        if isinstance(child, Failed):
+            return child
+        opened.append(child)
+    return opened
 
 
 def find_ended_child(state: RunState, call: Call) -> Child | None:

@@ -11,7 +11,7 @@ import structlog
 from runward.domain.events.values import RunErrorCode
 from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.run import team
-from runward.domain.run.child_runs import find_ended, record_result, start_children
+from runward.domain.run.child_runs import record_results, start_children
 from runward.domain.run.decide import (
     Action,
     AskModel,
@@ -23,9 +23,8 @@ from runward.domain.run.decide import (
     Wait,
     next_action,
 )
-from runward.domain.run.family import ChildRun
 from runward.domain.run.open_calls import recover
-from runward.domain.run.outcomes import AgentRequest, Failed
+from runward.domain.run.outcomes import Failed
 from runward.domain.run.output import add_repair
 from runward.domain.run.parsed_calls import ParsedResponse, Turn
 from runward.domain.run.plan import UnusableResponseError, take_response
@@ -36,11 +35,10 @@ from runward.domain.run.run_events import add_progress, add_reported_usage, add_
 from runward.domain.run.settle import StartChild, classify_outcome, put_back, start
 from runward.domain.run.state import Call, CallPhase, Changes, RunState
 from runward.domain.run.status import Move, RunStatus
-from runward.domain.run.tools import CompiledTool
 from runward.domain.schema.validator import Validator, stored_validator
 from runward.loop.calls_in_flight import AvailableTools, CallEnd, CallsInFlight
 from runward.loop.checks import Checks, check_finish, has_output_to_check
-from runward.loop.children import find_late_outcome
+from runward.loop.children import find_late_outcome, open_all
 from runward.loop.engine import Engine
 from runward.loop.leased_run import LeasedRun, LeaseLostError
 from runward.loop.model_notes import LossNote, Note
@@ -320,7 +318,8 @@ class Execution:
                 continue
             children, sign = self._engine.children, self._tools.sign
             if call.exchange is not None and call.phase is CallPhase.AWAITING_CHILD:
-                self._record_agents(call)
+                leased = self.leased
+                leased.state = record_results(leased.state, leased.changes, call)
                 continue
             outcome = await find_late_outcome(children, state, call, sign)
             if outcome is not None:
@@ -348,37 +347,17 @@ class Execution:
     async def _conclude(self, call: Call, end: CallEnd) -> None:
         leased, tool, disposition = self.leased, self._tools.sign(call).tool, end.disposition
         if isinstance(disposition, StartChild):
-            failed = await self._start_children(call, tool, disposition.requests)
-            if failed is None:
+            requests, children = disposition.requests, self._engine.children
+            opened = await open_all(
+                children, leased.state, call, tool, leased.seconds_left, requests
+            )
+            if not isinstance(opened, Failed):
+                leased.state = start_children(leased.state, leased.changes, call, opened, requests)
                 return
-            disposition = classify_outcome(tool, call, failed, seconds_left=0, jitter=0)
+            disposition = classify_outcome(tool, call, opened, seconds_left=0, jitter=0)
         leased.state = team.conclude_call(
             leased.state, leased.changes, call, tool, disposition, end.state_delta
         )
-
-    async def _start_children(
-        self, call: Call, tool: CompiledTool, requests: tuple[AgentRequest, ...]
-    ) -> Failed | None:
-        """Start the child run of an agent as a tool, or those that a function requests. If one of
-        them cannot start, none starts, and the failure of the call is returned."""
-        leased = self.leased
-        opened: list[ChildRun] = []
-        for request in requests or (None,):
-            child = await self._engine.children.opened(
-                leased.state, call, tool, leased.seconds_left, request
-            )
-            if isinstance(child, Failed):
-                return child
-            opened.append(child)
-        leased.state = start_children(leased.state, leased.changes, call, opened, requests)
-        return None
-
-    def _record_agents(self, call: Call) -> None:
-        """Record the results of ended child runs that the call's function requested."""
-        leased = self.leased
-        for child in find_ended(leased.state, call):
-            call = leased.state.calls[call.id]
-            leased.state = record_result(leased.state, leased.changes, call, child)
 
     # Ending this claim.
 

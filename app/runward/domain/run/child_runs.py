@@ -76,6 +76,13 @@ def find_ended(state: RunState, call: Call) -> tuple[Child, ...]:
     )
 
 
+def record_results(state: RunState, changes: Changes, call: Call) -> RunState:
+    """Record all requested child runs of the call that have ended."""
+    for child in find_ended(state, call):
+        state = record_result(state, changes, state.calls[call.id], child)
+    return state
+
+
 def record_result(state: RunState, changes: Changes, call: Call, child: Child) -> RunState:
     """Record the result and the usage of a requested child run that has ended. After the last one,
     the call is ready again: in its next attempt, the function reads the results."""
