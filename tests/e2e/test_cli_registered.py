@@ -171,7 +171,7 @@ def test_a_person_logs_in_to_an_mcp_server_and_out_again(
         assert f"Log in on this page:\n\n  {auth.url}/authorize?" in done.err
         assert " logged in " in runward("mcp", "list").out
 
-        assert "Logged out from box." in runward("mcp", "logout", "box").out
+        assert "Logged out of box." in runward("mcp", "logout", "box").out
         assert " required " in runward("mcp", "list").out
         auth.issuer = "https://evil.example"
         failed = runward("mcp", "login", "box", BROWSER=browser)

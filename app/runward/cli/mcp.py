@@ -156,7 +156,7 @@ def logout(
     """Delete the tokens of a login to an MCP server. Its tools stay registered."""
     with connect(url, key) as runward:
         runward.delete(f"{build_path('mcp_servers', name)}/login")
-    print_text(f"Logged out from {name}. Calls of its tools fail until a person logs in again.")
+    print_text(f"Logged out of {name}. Calls of its tools fail until a person logs in again.")
 
 
 add_delete_command(app, SERVERS)

@@ -95,7 +95,7 @@ function login(found, path, may, look) {
   });
   const goOut = action("Log out", "quiet danger", async () => {
     await send("DELETE", `${path}/login`);
-    note(["Logged out from ", text(found.name), "."]);
+    note(["Logged out of ", text(found.name), "."]);
     await look();
   });
   return h("section", { class: "card", "aria-label": "Login" },

@@ -75,7 +75,7 @@ export function requiredAction(action, { runId, may, done }) {
   const decline = (/** @type {HTMLElement} */ back) => {
     const button = h("button", { type: "button", class: "primary danger" }, "Decline");
     button.addEventListener("click", () => void settle("result", { output: declining(questions ?? []) }));
-    return [h("p", null, "The tool learns that you do not want to answer. The call continues without the answer."), h("div", { class: "actions" }, button, back)];
+    return [h("p", null, "Runward tells the tool that you declined. The call continues without the answer."), h("div", { class: "actions" }, button, back)];
   };
 
   const ways = {
