@@ -73,6 +73,8 @@ def test_a_client_s_own_credentials_open_a_server_that_says_where_tokens_come_fr
         "scope": "read write",
         "token_endpoint_auth_method": None,
         "logged_in_at": None,
+        "login_status": None,
+        "login_error": None,
     }
     assert project.client.call("GET", BOX) == made
     done = whoami(project)
