@@ -10,6 +10,7 @@ from tests.api.project import Project
 from tests.support.services.client import Json
 
 URL = "http://127.0.0.1:9/x"
+SCREEN: Json = {"display_width": 1280, "display_height": 800}
 
 
 def register(project: Project, **fields: Any) -> Json:
@@ -74,6 +75,16 @@ REFUSED: list[tuple[Json, str]] = [
         "guardrails",
     ),
     ({"type": "client", "implements": "shell"}, "implements"),
+    ({"url": URL, "implements": "shell", "settings": SCREEN}, "settings"),
+    ({"url": URL, "parameters": {"type": "object"}, "settings": SCREEN}, "settings"),
+    (
+        {"url": URL, "implements": "computer", "settings": {**SCREEN, "display_width": 0}},
+        "settings.display_width",
+    ),
+    (
+        {"url": URL, "implements": "computer", "settings": {**SCREEN, "environment": "phone"}},
+        "settings.environment",
+    ),
     ({"url": URL, "implements": "shell", "parameters": {"type": "object"}}, "parameters"),
 ]
 
@@ -83,6 +94,19 @@ def test_what_cannot_hold_is_refused(project: Project, fields: Json, path: str) 
     body = {"name": "one", **fields}
     problem = project.client.refused(422, "invalid_request", "POST", "/v1/tools", body)
     assert path in [error["path"] for error in problem["errors"]]
+
+
+def test_models_read_the_size_of_a_computer_s_screen(project: Project) -> None:
+    made = register(project, url=URL, implements="computer", settings=SCREEN)
+    assert made["settings"] == {**SCREEN, "environment": "browser"}
+    assert made["description"].endswith("1280 by 800 pixels (environment: browser).")
+    changed = {"settings": {**SCREEN, "environment": "linux"}}
+    shown = project.client.call("PATCH", "/v1/tools/one", changed)
+    assert shown["description"].endswith("(environment: linux).")
+    plain = project.client.call("PATCH", "/v1/tools/one", {"settings": None})
+    assert plain["description"] == EXECUTORS["computer"].description
+    project.client.call("PATCH", "/v1/tools/one", {"description": "Mine."})
+    assert project.client.call("PATCH", "/v1/tools/one", changed)["description"] == "Mine."
 
 
 def test_a_kind_that_no_provider_knows_is_refused(project: Project) -> None:

@@ -243,7 +243,10 @@ def test_hosted_tools(project: Project, tmp_path: Path) -> None:
 
 
 def test_executors(project: Project, tmp_path: Path) -> None:
-    here = {"https://tools.example.com/shell": project.tools.url_of(project.tool_key("shell"))}
+    here = {
+        f"https://tools.example.com/{kind}": project.tools.url_of(project.tool_key(kind))
+        for kind in ("shell", "computer")
+    }
     with Story("docs/how-to/executors.md", project.client, tmp_path, here) as page:
         assert page.http()["approval"] == "always"
         page.elsewhere("test_plugins.py")
@@ -255,3 +258,4 @@ def test_executors(project: Project, tmp_path: Path) -> None:
         project.end(run)
         [call] = project.client.tool_calls(run["id"])
         assert (call["outcome"], call["output"]) == ("completed", printed)
+        assert "1280 by 800 pixels" in page.http()["description"]

@@ -16,6 +16,7 @@ from runward.domain.json import JsonObject, compact
 from runward.domain.registry.provider_tools import EXECUTORS
 from runward.domain.registry.tools import (
     CelRule,
+    ComputerSettings,
     ExecutorKind,
     HostedTool,
     HostedToolKind,
@@ -73,8 +74,10 @@ def hosting(kind: HostedToolKind, name: str | None = None, **fields: Any) -> Too
 
 
 def body_of(*items: Item, sealed: bool = True, given: Any = None, **fields: Any) -> JsonObject:
-    request = ModelRequest("m", fields.pop("instructions", ""), items, **fields)
-    offered = DeclaredTools(request.tools, Functions(function_tool))
+    request = ModelRequest(
+        fields.pop("model", "m"), fields.pop("instructions", ""), items, **fields
+    )
+    offered = DeclaredTools(request.tools, Functions(function_tool), request.model)
     body = request_body(request, offered, encrypted=sealed)
     assert responses_rules.check(body, given or known(items)) == []
     walk(OWN.validate_python(body))
@@ -226,6 +229,23 @@ def test_tools_are_functions_or_openais_own() -> None:
     assert declared[2] == {"type": "shell", "environment": {"type": "local"}}
     assert (declared[3]["type"], declared[3]["name"]) == ("function", "other_shell")
     assert declared[4:] == [{"type": "apply_patch"}, {"type": "computer"}]
+
+
+def test_only_the_preview_model_gets_the_size_of_the_screen() -> None:
+    size = ComputerSettings(display_width=1280, display_height=800)
+    tool = executing("computer").model_copy(update={"settings": size})
+    assert body_of(GO, tools=(tool,))["tools"] == [{"type": "computer"}]
+    choice: Any = {"name": tool.name}
+    body = body_of(GO, tools=(tool,), tool_choice=choice, model="computer-use-preview-2025-03-11")
+    assert body["tools"] == [
+        {
+            "type": "computer_use_preview",
+            "display_width": 1280,
+            "display_height": 800,
+            "environment": "browser",
+        }
+    ]
+    assert body["tool_choice"] == {"type": "computer_use_preview"}
 
 
 def test_hosted_tools_are_declared_with_their_settings() -> None:

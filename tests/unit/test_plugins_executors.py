@@ -45,3 +45,21 @@ def test_a_kind_that_no_provider_knows_is_refused() -> None:
     declared = tool(implements="telepathy")(shell)  # type: ignore[call-overload]
     with pytest.raises(PluginError, match="must be one of shell, apply_patch, computer"):
         make_tool(declared)
+
+
+async def screen(
+    actions: list[dict[str, Any]], pending_safety_checks: list[dict[str, Any]] | None
+) -> str:
+    return f"{len(actions)} {pending_safety_checks}"
+
+
+def test_a_computer_has_a_screen_and_no_other_function_does() -> None:
+    size = {"display_width": 1280, "display_height": 800}
+    spec = make_tool(tool(implements="computer", settings=size)(screen)).spec
+    assert spec.settings is not None
+    assert spec.settings.display_width == 1280
+    assert spec.description.endswith("1280 by 800 pixels (environment: browser).")
+    with pytest.raises(PluginError, match="settings requires implements='computer'"):
+        make_tool(tool(implements="shell", settings=size)(shell))
+    with pytest.raises(PluginError, match=r"settings.display_width"):
+        make_tool(tool(implements="computer", settings={**size, "display_width": 0})(screen))

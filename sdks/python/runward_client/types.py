@@ -203,6 +203,9 @@ class AgentTool(TypedDict):
     implements: NotRequired[ExecutorKind | None]
     """Kind of tool that providers define and that this webhook or plugin tool runs instead. The
     kind sets the tool's parameters. Calls need approval unless `approval` is set."""
+    settings: NotRequired[ComputerSettings | None]
+    """Screen of a tool that implements `computer`. Models read the size of the screen. Null:
+    models learn the size only from the images."""
     signing_secret: NotRequired[SecretReference | None]
     """Secret of the project that signs the requests of the tool and of its guardrails, in the
     format of Standard Webhooks (`whsec_…`). Null: the project's signing secret signs them."""
@@ -769,6 +772,26 @@ class CompletionUsage(TypedDict):
     """Number of input and output tokens."""
     prompt_tokens_details: CachedPromptTokens
     completion_tokens_details: CompletionReasoningTokens
+
+
+class ComputerSettings(TypedDict):
+    """The screen that an executor of the kind `computer` controls."""
+    display_width: int
+    """Width of the screen in pixels."""
+    display_height: int
+    """Height of the screen in pixels."""
+    environment: NotRequired[ComputerEnvironment]
+    """Kind of environment that the screen shows."""
+
+
+class ComputerSettingsInput(TypedDict):
+    """The screen that an executor of the kind `computer` controls."""
+    display_width: int
+    """Width of the screen in pixels."""
+    display_height: int
+    """Height of the screen in pixels."""
+    environment: NotRequired[ComputerEnvironment]
+    """Kind of environment that the screen shows. Default: `browser`."""
 
 
 class Concurrency(TypedDict):
@@ -1752,6 +1775,9 @@ class InlineTool(TypedDict):
     implements: NotRequired[ExecutorKind | None]
     """Kind of tool that providers define and that this webhook or plugin tool runs instead. The
     kind sets the tool's parameters. Calls need approval unless `approval` is set."""
+    settings: NotRequired[ComputerSettingsInput | None]
+    """Screen of a tool that implements `computer`. Models read the size of the screen. Null:
+    models learn the size only from the images."""
 
 
 class InputAssistantMessage(TypedDict):
@@ -2697,6 +2723,9 @@ class NewTool(TypedDict):
     implements: ExecutorKind | None
     """Kind of tool that providers define and that this webhook or plugin tool runs instead. The
     kind sets the tool's parameters. Calls need approval unless `approval` is set."""
+    settings: ComputerSettings | None
+    """Screen of a tool that implements `computer`. Models read the size of the screen. Null:
+    models learn the size only from the images."""
     id: str
     """ID of the tool. Globally unique."""
     object: Literal['tool']
@@ -3284,6 +3313,9 @@ class RegisterTool(TypedDict):
     implements: NotRequired[ExecutorKind | None]
     """Kind of tool that providers define and that this webhook or plugin tool runs instead. The
     kind sets the tool's parameters. Calls need approval unless `approval` is set."""
+    settings: NotRequired[ComputerSettingsInput | None]
+    """Screen of a tool that implements `computer`. Models read the size of the screen. Null:
+    models learn the size only from the images."""
 
 
 class RejectDecision(TypedDict):
@@ -5164,6 +5196,9 @@ class Tool(TypedDict):
     implements: ExecutorKind | None
     """Kind of tool that providers define and that this webhook or plugin tool runs instead. The
     kind sets the tool's parameters. Calls need approval unless `approval` is set."""
+    settings: ComputerSettings | None
+    """Screen of a tool that implements `computer`. Models read the size of the screen. Null:
+    models learn the size only from the images."""
     id: str
     """ID of the tool. Globally unique."""
     object: Literal['tool']
@@ -5966,6 +6001,9 @@ class UpdateTool(TypedDict):
     """Custom metadata of the tool. CEL rules can read it as `tool.metadata`."""
     hosted: NotRequired[HostedToolInput | None]
     """The tool that the model's provider runs. Set only for tools of type `hosted`."""
+    settings: NotRequired[ComputerSettingsInput | None]
+    """Screen of a tool that implements `computer`. Models read the size of the screen. Null:
+    models learn the size only from the images."""
 
 
 class Usage(TypedDict):
@@ -6449,6 +6487,9 @@ CompletionFormat: TypeAlias = 'ResponseFormatText | ResponseFormatJsonObject | C
 
 CompletionTool: TypeAlias = 'CompletionFunctionTool | ResponseMcpTool'
 """A function that the client runs, or registered tools, in OpenAI's format."""
+
+ComputerEnvironment: TypeAlias = "Literal['browser', 'linux', 'mac', 'ubuntu', 'windows']"
+"""Kind of environment that the screen of a computer shows. Later versions may add values."""
 
 ConflictMode: TypeAlias = "Literal['queue', 'reject', 'cancel_previous']"
 """What happens to a run that is started while another run of its session is open. Later

@@ -2010,6 +2010,11 @@ export interface components {
              */
             implements?: components["schemas"]["ExecutorKind"] | null;
             /**
+             * @description Screen of a tool that implements `computer`. Models read the size of the screen. Null: models
+             *     learn the size only from the images.
+             */
+            settings?: components["schemas"]["ComputerSettings"] | null;
+            /**
              * @description Secret of the project that signs the requests of the tool and of its guardrails, in the
              *     format of Standard Webhooks (`whsec_…`). Null: the project's signing secret signs them.
              */
@@ -3024,6 +3029,35 @@ export interface components {
             total_tokens: number;
             prompt_tokens_details: components["schemas"]["CachedPromptTokens"];
             completion_tokens_details: components["schemas"]["CompletionReasoningTokens"];
+        };
+        /**
+         * @description Kind of environment that the screen of a computer shows. Later versions may add values.
+         * @enum {string}
+         */
+        ComputerEnvironment: "browser" | "linux" | "mac" | "ubuntu" | "windows";
+        /** @description The screen that an executor of the kind `computer` controls. */
+        ComputerSettings: {
+            /** @description Width of the screen in pixels. */
+            display_width: number;
+            /** @description Height of the screen in pixels. */
+            display_height: number;
+            /**
+             * @description Kind of environment that the screen shows.
+             * @default browser
+             */
+            environment?: components["schemas"]["ComputerEnvironment"];
+        };
+        /** @description The screen that an executor of the kind `computer` controls. */
+        ComputerSettingsInput: {
+            /** @description Width of the screen in pixels. */
+            display_width: number;
+            /** @description Height of the screen in pixels. */
+            display_height: number;
+            /**
+             * @description Kind of environment that the screen shows. Default: `browser`.
+             * @default browser
+             */
+            environment?: components["schemas"]["ComputerEnvironment"];
         };
         /** @description How many calls of a tool, or of a group of tools, may run at the same time within one run. */
         Concurrency: {
@@ -4840,6 +4874,11 @@ export interface components {
              *     kind sets the tool's parameters. Calls need approval unless `approval` is set.
              */
             implements?: components["schemas"]["ExecutorKind"] | null;
+            /**
+             * @description Screen of a tool that implements `computer`. Models read the size of the screen. Null: models
+             *     learn the size only from the images.
+             */
+            settings?: components["schemas"]["ComputerSettingsInput"] | null;
         };
         /** @description A string, or the messages of a conversation. */
         Input: string | components["schemas"]["InputMessage"][];
@@ -6252,6 +6291,7 @@ export interface components {
          *       "mcp": null,
          *       "hosted": null,
          *       "implements": null,
+         *       "settings": null,
          *       "id": "tool_019a5f1e6b2a7c4d8e9f0a1b2c3d4e5f",
          *       "object": "tool",
          *       "version": 1,
@@ -6432,6 +6472,11 @@ export interface components {
              *     kind sets the tool's parameters. Calls need approval unless `approval` is set.
              */
             implements: components["schemas"]["ExecutorKind"] | null;
+            /**
+             * @description Screen of a tool that implements `computer`. Models read the size of the screen. Null: models
+             *     learn the size only from the images.
+             */
+            settings: components["schemas"]["ComputerSettings"] | null;
             /** @description ID of the tool. Globally unique. */
             id: string;
             /**
@@ -7458,6 +7503,11 @@ export interface components {
              *     kind sets the tool's parameters. Calls need approval unless `approval` is set.
              */
             implements?: components["schemas"]["ExecutorKind"] | null;
+            /**
+             * @description Screen of a tool that implements `computer`. Models read the size of the screen. Null: models
+             *     learn the size only from the images.
+             */
+            settings?: components["schemas"]["ComputerSettingsInput"] | null;
         };
         /**
          * @description How Runward executes a tool that a project registers.
@@ -10201,6 +10251,7 @@ export interface components {
          *       "mcp": null,
          *       "hosted": null,
          *       "implements": null,
+         *       "settings": null,
          *       "id": "tool_019a5f1e6b2a7c4d8e9f0a1b2c3d4e5f",
          *       "object": "tool",
          *       "version": 1,
@@ -10380,6 +10431,11 @@ export interface components {
              *     kind sets the tool's parameters. Calls need approval unless `approval` is set.
              */
             implements: components["schemas"]["ExecutorKind"] | null;
+            /**
+             * @description Screen of a tool that implements `computer`. Models read the size of the screen. Null: models
+             *     learn the size only from the images.
+             */
+            settings: components["schemas"]["ComputerSettings"] | null;
             /** @description ID of the tool. Globally unique. */
             id: string;
             /**
@@ -11208,6 +11264,7 @@ export interface components {
          *           "mcp": null,
          *           "hosted": null,
          *           "implements": null,
+         *           "settings": null,
          *           "id": "tool_019a5f1e6b2a7c4d8e9f0a1b2c3d4e5f",
          *           "object": "tool",
          *           "version": 1,
@@ -11677,6 +11734,11 @@ export interface components {
             } | null;
             /** @description The tool that the model's provider runs. Set only for tools of type `hosted`. */
             hosted?: components["schemas"]["HostedToolInput"] | null;
+            /**
+             * @description Screen of a tool that implements `computer`. Models read the size of the screen. Null: models
+             *     learn the size only from the images.
+             */
+            settings?: components["schemas"]["ComputerSettingsInput"] | null;
         };
         /** @description Tokens that the run has used so far, as the providers of its models reported them. */
         Usage: {
@@ -12207,6 +12269,9 @@ export type CompletionStreamOptions = components['schemas']['CompletionStreamOpt
 export type CompletionTool = components['schemas']['CompletionTool'];
 export type CompletionToolCall = components['schemas']['CompletionToolCall'];
 export type CompletionUsage = components['schemas']['CompletionUsage'];
+export type ComputerEnvironment = components['schemas']['ComputerEnvironment'];
+export type ComputerSettings = components['schemas']['ComputerSettings'];
+export type ComputerSettingsInput = components['schemas']['ComputerSettingsInput'];
 export type Concurrency = components['schemas']['Concurrency'];
 export type ConcurrencyInput = components['schemas']['ConcurrencyInput'];
 export type ConflictMode = components['schemas']['ConflictMode'];

@@ -39,6 +39,7 @@ from runward.domain.registry.guards import (
 )
 from runward.domain.registry.mcp_auth import AuthMethod, Grant, LoginStatus
 from runward.domain.registry.tools import (
+    ComputerEnvironment,
     ExecutorKind,
     HostedToolKind,
     ToolResponse,
@@ -88,6 +89,10 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
     ),
     "Decision": (Decision, "A person's decision about a tool call."),
     "DecisionKind": (DecisionKind, "Kind of a decision about a tool call."),
+    "ComputerEnvironment": (
+        ComputerEnvironment,
+        "Kind of environment that the screen of a computer shows.",
+    ),
     "ExecutorKind": (
         ExecutorKind,
         "Kind of tool that providers define and that a webhook or plugin tool runs instead.",

@@ -11,7 +11,7 @@ from runward.domain.registry.tools import ToolName, ToolSpec, closed_object
 
 _OWN_FIELDS: Final = frozenset({"name", "description", "parameters", "strict"})
 """The fields of a function in OpenAI's formats."""
-_OTHER_TYPES: Final = frozenset({"type", "agent", "output", "hosted", "implements"})
+_OTHER_TYPES: Final = frozenset({"type", "agent", "output", "hosted", "implements", "settings"})
 """The fields of tools that are neither webhook tools nor client tools."""
 _WEATHER: Final[JsonObject] = {
     "name": "weather",

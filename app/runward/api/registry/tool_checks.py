@@ -63,7 +63,14 @@ def _check_misplaced(spec: ToolSpec) -> list[FieldError]:
         )
         for name, (given, types) in misplaced.items()
         if given and spec.type not in types
-    ]
+    ] + _check_screen(spec)
+
+
+def _check_screen(spec: ToolSpec) -> list[FieldError]:
+    if spec.settings is None or spec.implements == "computer":
+        return []
+    text = "must be omitted, because it applies only to tools that implement `computer`"
+    return [FieldError("settings", text)]
 
 
 async def _check_webhook(

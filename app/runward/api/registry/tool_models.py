@@ -23,6 +23,7 @@ from runward.domain.json import JsonObject
 from runward.domain.registry.provider_tools import (
     EXECUTORS,
     default_hosted_approval,
+    describe_executor,
     hosted_parameters,
 )
 from runward.domain.registry.tools import (
@@ -146,7 +147,7 @@ class RegisterTool(_RegisterToolFields):
             if "approval" not in given:
                 fields["approval"] = default_hosted_approval(hosted=hosted, implements=implements)
             if implements is not None and not fields["description"]:
-                fields["description"] = EXECUTORS[implements].description
+                fields["description"] = describe_executor(implements, fields["settings"])
         return ToolSpec.model_construct(given | {"parameters"}, **fields)
 
     def locate(self, path: str) -> str:
@@ -354,7 +355,12 @@ def apply_patch(spec: ToolSpec, patch: UpdateTool, code: ToolSpec | None = None)
     given: Mapping[str, JsonValue] = {name: getattr(patch, name) for name in patch.model_fields_set}
     if code is not None:
         given = {n: getattr(code, n) if value is None else value for n, value in given.items()}
-    return spec.model_copy(update=given)
+    changed = spec.model_copy(update=given)
+    kind = spec.implements
+    if kind is not None and changed.description == describe_executor(kind, spec.settings):
+        text = describe_executor(kind, changed.settings)
+        changed = changed.model_copy(update={"description": text})
+    return changed
 
 
 def dump_overrides(patch: UpdateTool) -> JsonObject:

@@ -13,7 +13,13 @@ from typing import Final
 from pydantic import JsonValue
 
 from runward.domain.json import JsonObject
-from runward.domain.registry.tools import ApprovalRule, ExecutorKind, HostedTool, closed_object
+from runward.domain.registry.tools import (
+    ApprovalRule,
+    ComputerSettings,
+    ExecutorKind,
+    HostedTool,
+    closed_object,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +96,15 @@ MCP_REQUEST: Final = closed_object(
 )
 """The arguments of a call in which a provider requests permission to call a tool of a hosted MCP
 server."""
+
+
+def describe_executor(kind: ExecutorKind, settings: ComputerSettings | None) -> str:
+    """Return the default description of an executor."""
+    description = EXECUTORS[kind].description
+    if settings is None:
+        return description
+    size = f"{settings.display_width} by {settings.display_height} pixels"
+    return f"{description} The screen has {size} (environment: {settings.environment})."
 
 
 def hosted_parameters(hosted: HostedTool) -> JsonObject:

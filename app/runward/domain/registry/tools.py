@@ -101,6 +101,8 @@ HostedToolKind: TypeAlias = Literal[
 ]
 ExecutorKind: TypeAlias = Literal["shell", "apply_patch", "computer"]
 
+ComputerEnvironment: TypeAlias = Literal["browser", "linux", "mac", "ubuntu", "windows"]
+
 
 class HostedTool(Frozen):
     """A tool that the model's provider runs."""
@@ -114,6 +116,17 @@ class HostedTool(Frozen):
     """Options of the hosted tool whose values are secrets. Each key is the name of an option, and
     each value is the name of a secret of the project. A dot in a key selects a field of an object,
     or an entry of an array by its index."""
+
+
+class ComputerSettings(Frozen):
+    """The screen that an executor of the kind `computer` controls."""
+
+    display_width: Annotated[int, Field(ge=1, le=32_768)]
+    """Width of the screen in pixels."""
+    display_height: Annotated[int, Field(ge=1, le=32_768)]
+    """Height of the screen in pixels."""
+    environment: ComputerEnvironment = "browser"
+    """Kind of environment that the screen shows."""
 
 
 class FailureMessage(Frozen):
@@ -263,6 +276,9 @@ class ToolSpec(Frozen):
     implements: ExecutorKind | None = None
     """Kind of tool that providers define and that this webhook or plugin tool runs instead. The
     kind sets the tool's parameters. Calls need approval unless `approval` is set."""
+    settings: ComputerSettings | None = None
+    """Screen of a tool that implements `computer`. Models read the size of the screen. Null: models
+    learn the size only from the images."""
 
 
 class InlineToolSpec(ToolSpec):

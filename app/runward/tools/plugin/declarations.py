@@ -22,6 +22,7 @@ from runward.domain.json import JsonObject
 from runward.domain.registry.guards import Fail, Guardrail, Instead, Reject
 from runward.domain.registry.tools import (
     CelRule,
+    ComputerSettings,
     Concurrency,
     ExecutorKind,
     OnFailure,
@@ -76,6 +77,8 @@ class Options(TypedDict, total=False):
     implements: ExecutorKind
     """The kind of provider tool that the function implements. The function has the parameters of
     this kind. Each call requires approval unless `approval` is set."""
+    settings: ComputerSettings | Mapping[str, Any]
+    """The screen of a function that implements `computer`."""
     isolation: Isolation
     """`process`: a new process for each call, which a timeout ends."""
     docstring: DocstringStyle

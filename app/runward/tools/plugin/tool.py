@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from runward.domain.json import JsonObject, compute_digest
 from runward.domain.registry.guards import ToolGuardrailStage
-from runward.domain.registry.provider_tools import EXECUTORS
+from runward.domain.registry.provider_tools import EXECUTORS, describe_executor
 from runward.domain.registry.rules import RuleError, compile_rule
 from runward.domain.registry.tools import (
     CallableRule,
@@ -185,10 +185,15 @@ def _spec(where: str, options: Options, **contract: Any) -> ToolSpec:
     if (kind := options.get("implements")) is not None:
         settings |= {"approval": settings.get("approval", "always"), "strict": False}
         contract = _executor(where, kind, contract)
+    if "settings" in options and kind != "computer":
+        raise PluginError(f"{where}: settings requires implements='computer'")
     try:
         settings["metadata"] = jsonable(dict(options.get("metadata", {})))
         contract["parameters"] = jsonable(contract["parameters"])
         spec = ToolSpec.model_validate({**settings, **contract, "type": "plugin"}, strict=False)
+        if kind is not None and not spec.description:
+            text = describe_executor(kind, spec.settings)
+            spec = spec.model_copy(update={"description": text})
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
         lines = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in found]
@@ -212,8 +217,7 @@ def _executor(where: str, kind: ExecutorKind, contract: dict[str, Any]) -> dict[
             f"{where}: a function that implements '{kind}' must have exactly these parameters: "
             f"{', '.join(wanted)}"
         )
-    description = contract["description"] or known.description
-    return contract | {"parameters": known.parameters, "description": description}
+    return contract | {"parameters": known.parameters}
 
 
 def _digest(source: Any, options: Options) -> str | None:

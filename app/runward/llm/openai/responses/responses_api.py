@@ -71,7 +71,7 @@ class OpenAIResponses(OpenAIModel):
         return await self._ask(request, on_delta)
 
     async def _ask(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
-        offered = DeclaredTools(request.tools, self._functions)
+        offered = DeclaredTools(request.tools, self._functions, request.model)
         body = request_body(request, offered, encrypted=request.model not in self._unsealed)
         merge = ResponseMerge(on_delta, offered)
         answer = await self.send(body, merge, seconds=request.timeout_seconds)

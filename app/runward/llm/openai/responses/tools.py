@@ -17,6 +17,8 @@ NATIVE_TOOLS: Final[Mapping[ExecutorKind, JsonObject]] = {
     "computer": {"type": "computer"},
 }
 """OpenAI's native tools that Runward executes."""
+SIZED_COMPUTER_MODELS: Final = "computer-use-preview"
+"""The beginning of the names of models whose computer tool has the size of the screen."""
 REQUIRED_SETTINGS: Final[Mapping[HostedToolKind, JsonObject]] = {
     "code_interpreter": {"container": {"type": "auto"}},
     "shell": {"environment": {"type": "container_auto"}},
@@ -39,7 +41,8 @@ class DeclaredTools:
     native tool of this kind, and the others become functions. If OpenAI runs the kind itself, all
     become functions."""
 
-    def __init__(self, tools: Iterable[ToolSpec], functions: Functions) -> None:
+    def __init__(self, tools: Iterable[ToolSpec], functions: Functions, model: str = "") -> None:
+        self._model = model
         self._tools = tuple(tools)
         self._functions = functions
         self._native: dict[ExecutorKind, str] = {}
@@ -72,7 +75,7 @@ class DeclaredTools:
             known = {key: tool[key] for key in ("type", "server_label") if key in tool}
             return {"type": "allowed_tools", "mode": "required", "tools": [known]}
         if self._is_native(named):
-            return {"type": named.implements}
+            return {"type": self._definition(named)["type"]}
         return {"type": "function", "name": named.name}
 
     def executor_name(self, kind: ExecutorKind) -> str:
@@ -101,6 +104,8 @@ class DeclaredTools:
         if tool.hosted is not None:
             return _hosted(tool, tool.hosted)
         if tool.implements is not None and self._is_native(tool):
+            if tool.settings is not None and self._model.startswith(SIZED_COMPUTER_MODELS):
+                return {"type": "computer_use_preview", **tool.settings.model_dump()}
             return NATIVE_TOOLS[tool.implements]
         return self._functions.definition(tool)
 
