@@ -17,7 +17,7 @@ from tests.support import packages
 from tests.support.models.responses_items import Call, Reasoning, Text
 from tests.support.models.responses_server import ResponsesServer, answer
 from tests.support.programs import node_program
-from tests.support.services.client import Client
+from tests.support.services.client import Client, Json
 from tests.support.serving import Hold
 
 KEY = "sk-of-the-operator-0123456789"
@@ -173,7 +173,7 @@ def continue_thread(client: Client, root: Path, responses: ResponsesServer, form
     last = responses.requests("scripted")[-1]
     assert last.body["text"]["format"]["schema"] == schema
     assert "web_search" in [tool["type"] for tool in last.body["tools"]]
-    said = [part for item in last.items for part in item.get("content") or []]
+    said: list[Json] = [part for item in last.items for part in item.get("content") or ()]
     assert [part["type"] for part in said].count("input_image") == 1
     assert "It says hello." in [part.get("text") for part in said]
     assert responses.violations == []
