@@ -110,7 +110,10 @@ class Client:
         params: Json | None = None,
         headers: dict[str, str] | None = None,
     ) -> httpx2.Response:
-        """The answer as it is, whatever its status."""
+        """The answer as it is, whatever its status. The query is in `path` or in `params`, because
+        `params` replaces the query of `path`, even if it is empty."""
+        assert not (params and "?" in path), f"{path} already has a query"
+        params = params or None
         response = self._http.request(method, path, json=body, params=params, headers=headers)
         with self._lock:
             self.statuses.append((f"{method} {path}", response.status_code))
