@@ -88,8 +88,7 @@ def build_field_errors(details: Sequence[Any], body: object) -> list[FieldError]
     inner = {".".join(c.parts[:n]) for c in complaints for n in range(len(c.parts))}
     messages: dict[str, list[str]] = {}
     for complaint in complaints:
-        if complaint.of_branch and complaint.path in inner:
-            # Another branch of the union matched further, so the client probably meant that one.
+        if complaint.secondary and complaint.path in inner:
             continue
         said = messages.setdefault(complaint.path, [])
         if complaint.message not in said:
@@ -105,11 +104,12 @@ def build_field_errors(details: Sequence[Any], body: object) -> list[FieldError]
 
 @dataclass(frozen=True, slots=True)
 class _ValidationIssue:
-    """One error. `of_branch`: it is about one of several models that Pydantic tried for the
-    value."""
+    """One error. `secondary`: errors inside the same value make it redundant. Either Pydantic tried
+    several models for the value, and the client probably meant the one that matched further. Or a
+    list is too short only because Pydantic omits the items that are not valid."""
 
     parts: tuple[str, ...]
-    of_branch: bool
+    secondary: bool
     message: str
 
     @property
@@ -124,13 +124,14 @@ class _ValidationIssue:
             return cls((str(place), *map(str, rest[:1])), False, _format_message(item))
         parts = _find_known_parts(rest, body, last_is_new=kind == "missing")
         of_branch = bool(rest) and (not parts or parts[-1] != str(rest[-1]))
+        secondary = of_branch or kind == "too_short"
         if kind.startswith("union_tag_"):
             context: Mapping[str, str] = item["ctx"]
             name = context["discriminator"].strip("'")
             # A validator function found the error.
             parts.append("type" if name.endswith("()") else name)
-            of_branch = False
-        return cls(tuple(parts), of_branch, _format_message(item))
+            secondary = False
+        return cls(tuple(parts), secondary, _format_message(item))
 
 
 def _truncate_path(path: str) -> str:
@@ -143,8 +144,7 @@ def _format_message(item: Mapping[str, Any]) -> str:
         return f"must be one of {item['ctx']['expected_tags']}"
     if kind in _MESSAGES:
         return _MESSAGES[kind] + item.get("hint", "")
-    message: str = item["msg"]
-    message = message.removeprefix("Value error, ")
+    message, _, _ = item["msg"].removeprefix("Value error, ").partition(" after validation,")
     for start in ("Input should be ", "Value should be "):
         if message.startswith(start):
             return "must be " + message.removeprefix(start)
