@@ -101,6 +101,28 @@ async def test_the_client_tool_of_an_agent_asks_within_the_call(
 
 
 @both
+@pytest.mark.parametrize("first", ["clerk", "front"])
+async def test_the_inline_client_tool_of_an_agent_has_its_description_and_form(
+    project: Project, generation: Generation, first: str
+) -> None:
+    asking = call(1, "ask_address", '{"order": "A-2"}')
+    transfer = [calls(call("t", "transfer_to_clerk", "{}"))] if first == "front" else []
+    model = project.script(*transfer, calls(asking), text("Sent."))
+    tool = {**ASK, "output_schema": ADDRESS}
+    clerk = {"name": "clerk", "model": model, "tools": [tool]}
+    project.client.call("POST", "/v1/agents", clerk)
+    front = {"name": "front", "model": model, "handoffs": ["clerk"]}
+    project.client.call("POST", "/v1/agents", front)
+    user = User(accept(street="Main Street 2"))
+    result = await called(project.client, generation, user, f"agent_{first}", {"input": "Send."})
+    assert said(result) == "Sent."
+    [asked] = user.asked
+    assert asked.message == 'Ask for the address.\n\n{"order":"A-2"}'
+    form = {name: ADDRESS[name] for name in ("type", "properties", "required")}
+    assert asked.requested_schema == form
+
+
+@both
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 async def test_a_user_who_does_not_answer_fails_the_call(
     project: Project, generation: Generation, action: Any

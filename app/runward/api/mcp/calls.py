@@ -231,7 +231,9 @@ class McpToolCall:
         services, limits, principal = self.services, self.services.limits, self.principal
         for question, answer in given.items():
             await apply_answer(services.storage, services.queue, principal, question, answer)
-        self.questions = ClientQuestions(services.registry, principal, answered=given)
+        self.questions = ClientQuestions(
+            services.storage, services.registry, principal, answered=given
+        )
         return await wait_for_result(
             services.storage,
             services.live,

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, cast
 from pydantic import JsonValue
 
 from runward.domain import errors as e
-from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, RunId, format_id, parse_id
+from runward.domain.ids import ApprovalId, CallId, Prefix, RunId, format_id, parse_id
 from runward.domain.json import JsonObject, as_text, compact
 from runward.domain.registry.scopes import Principal, Scope
 from runward.domain.registry.tools import ToolSpec
@@ -21,11 +21,12 @@ from runward.domain.run.decisions import ApproveDecision, Decision, RejectDecisi
 from runward.domain.run.resolve import Answer, CallbackCompleted, CallbackFailed
 from runward.domain.run.settle import count_input_requests
 from runward.domain.run.state import CLIENT_PHASES, Call, CallPhase
-from runward.domain.run.team import UNREGISTERED
+from runward.domain.run.tools import UNREGISTERED
 from runward.services import Registry, RunQueue, Storage
 from runward.store.registry import policies
-from runward.store.runs import client_results, decisions
+from runward.store.runs import client_results, decisions, queries
 from runward.store.runs.approvals import Approval
+from runward.store.runs.locked_run import find_inline_tool
 from runward.store.runs.views import WaitingCall
 
 PREFIX: Final = "runward:"
@@ -86,12 +87,14 @@ class ClientQuestions:
 
     def __init__(
         self,
+        storage: Storage,
         registry: Registry,
         principal: Principal,
         *,
         send: SendQuestion | None = None,
         answered: Collection[str] = (),
     ) -> None:
+        self._storage = storage
         self._registry = registry
         self._principal = principal
         self._send = send
@@ -140,17 +143,23 @@ class ClientQuestions:
         if call.phase is CallPhase.AWAITING_INPUT:
             asked = call.exchange.requests if call.exchange else None
             return Question(name, as_text(asked), _ANY_RESULT, self.task_id)
-        spec = await self._find_spec(self._principal.project_id, call)
-        text = f"{spec.description if spec else call.tool}\n\n{compact(call.arguments)}"
-        form = _make_form(spec.output_schema if spec else None)
-        return Question(name, text, form, self.task_id)
+        spec = await self._find_spec(waiting.run_id, call)
+        text = f"{spec.description}\n\n{compact(call.arguments)}"
+        return Question(name, text, _make_form(spec.output_schema), self.task_id)
 
-    async def _find_spec(self, project_id: ProjectId, call: Call) -> ToolSpec | None:
-        if call.version is None or call.version == UNREGISTERED:
-            return None
-        pair = (call.tool, call.version)
-        tools = await self._registry.fetch_tools(project_id, [pair])
-        return tools.get(*pair).tool.spec
+    async def _find_spec(self, run_id: RunId, call: Call) -> ToolSpec:
+        """Return the tool of the call. Raises RunNotFoundError and RunErasedError."""
+        project_id = self._principal.project_id
+        assert call.version is not None
+        if call.version != UNREGISTERED:
+            pair = (call.tool, call.version)
+            tools = await self._registry.fetch_tools(project_id, [pair])
+            return tools.get(*pair).tool.spec
+        async with self._storage.connect() as tx:
+            found = await queries.load(tx, project_id, run_id)
+        if found is None:
+            raise e.RunNotFoundError
+        return find_inline_tool(found[1], call).spec
 
 
 async def apply_answer(

@@ -196,7 +196,9 @@ class McpExchange:
             self.tasks.send = stream.send_message
         if self.elicits:
             asking = None if self.modern else stream.send_question
-            questions = ClientQuestions(services.registry, self.principal, send=asking)
+            questions = ClientQuestions(
+                services.storage, services.registry, self.principal, send=asking
+            )
             self.tasks.questions = questions
             if self.call is not None and not self.call.is_task:
                 self.call.questions = questions
@@ -229,7 +231,7 @@ async def _read_exchange(
         session.elicits if session else modern and can_elicit(_read_meta(params, _CAPABILITIES))
     )
     if elicits or method == UPDATE:
-        tasks.questions = ClientQuestions(services.registry, principal)
+        tasks.questions = ClientQuestions(services.storage, services.registry, principal)
     if method in _WRITES and not principal.may((KeyScope.RUNS_WRITE,)):
         raise e.InsufficientScopeError((KeyScope.RUNS_WRITE,))
     if method == "tools/call":

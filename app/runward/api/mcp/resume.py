@@ -78,7 +78,9 @@ class ContinuedStream:
         self._frames: asyncio.Queue[str | None] = asyncio.Queue()
         self._questions: ClientQuestions | None = None
         if elicits:
-            self._questions = ClientQuestions(services.registry, principal, send=self._ask)
+            self._questions = ClientQuestions(
+                services.storage, services.registry, principal, send=self._ask
+            )
 
     async def encode(self) -> AsyncGenerator[str]:
         """Yield server-sent events: the progress and the questions of the run, and then the

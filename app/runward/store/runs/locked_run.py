@@ -85,13 +85,13 @@ async def load_tool(tx: Tx, vault: Vault, state: RunState, call: Call) -> Compil
     unregistered tools whose calls wait for results from outside are functions of the request."""
     assert call.version is not None
     if call.version == UNREGISTERED:
-        return _find_inline_tool(state, call)
+        return find_inline_tool(state, call)
     wanted = [(call.tool, call.version)]
     [found] = await tool_registry.read_versions(tx, vault, state.project_id, wanted)
     return compile_tool(found.spec, found.version)
 
 
-def _find_inline_tool(state: RunState, call: Call) -> CompiledTool:
+def find_inline_tool(state: RunState, call: Call) -> CompiledTool:
     """Return the inline tool of a call. The agent of a settled call can differ from the run's
     current agent. Raises KeyError."""
     members = (member.config for member in state.team.values())
