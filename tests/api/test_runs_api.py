@@ -17,6 +17,7 @@ from tests.support.serving import Hold
 from tests.support.tools.server import Behaviour
 
 RUN_FIELDS = {
+    "erased_at",
     "config",
     "id",
     "object",

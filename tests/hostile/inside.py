@@ -4,7 +4,8 @@ leaves the machine, and listeners that nobody may reach count who does."""
 import select
 import socket
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from random import sample
 from typing import Any, Final
 
 import httpx2
@@ -28,7 +29,7 @@ class Canaries:
     """Listeners on one port of 127.0.0.1, 127.0.0.2 and ::1."""
 
     def __init__(self, stack: ExitStack) -> None:
-        first = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=4096))
+        first = stack.enter_context(_serve_on_unused_port())
         self.port: int = first.getsockname()[1]
         second = socket.create_server(("127.0.0.2", self.port), backlog=4096)
         self._listening = [first, stack.enter_context(second)]
@@ -45,6 +46,15 @@ class Canaries:
                 listening.accept()[0].close()
                 count += 1
         return count
+
+
+def _serve_on_unused_port() -> socket.socket:
+    """Listen on a port below those that the system assigns. An assigned port may have belonged to
+    the server of another test a moment ago, and that server's clients may still connect to it."""
+    for port in sample(range(20_000, 32_768), 100):
+        with suppress(OSError):
+            return socket.create_server(("127.0.0.1", port), backlog=4096)
+    raise AssertionError("100 ports are in use")
 
 
 @contextmanager

@@ -6200,16 +6200,34 @@ class ListToolCallsQuery(TypedDict):
     """Order of the items. `asc`: oldest first. `desc`: newest first. Default: `asc`."""
 
 
-GetResponseQuery = TypedDict(
-    'GetResponseQuery',
-    {'stream': 'NotRequired[bool]', 'starting_after': 'NotRequired[int]', 'include_obfuscation': 'NotRequired[bool]', 'include': 'NotRequired[list[ResponseInclude]]', 'include[]': 'NotRequired[list[ResponseInclude]]'},
-)
+class GetResponseQuery(TypedDict):
+    """The query of `get_response`."""
+    stream: NotRequired[bool]
+    """Whether to return a stream of the response's events. Default: false."""
+    starting_after: NotRequired[int]
+    """`sequence_number` of the last event that the client received. The stream begins with the
+    next event."""
+    include_obfuscation: NotRequired[bool]
+    """Whether events have random padding. Runward supports only false. Default: false."""
+    include: NotRequired[list[ResponseInclude]]
+    """Additional data, as in `POST /v1/responses`. The parameter can also have the name
+    `include[]`, which OpenAI's SDKs use."""
 
 
-ListInputItemsQuery = TypedDict(
-    'ListInputItemsQuery',
-    {'limit': 'NotRequired[int]', 'after': 'NotRequired[str]', 'before': 'NotRequired[str]', 'order': 'NotRequired[SortOrder]', 'include': 'NotRequired[list[ResponseInclude]]', 'include[]': 'NotRequired[list[ResponseInclude]]'},
-)
+class ListInputItemsQuery(TypedDict):
+    """The query of `list_input_items`."""
+    limit: NotRequired[int]
+    """Maximum number of items to return. Default: 20."""
+    after: NotRequired[str]
+    """Return the page that follows this cursor. Use the `last_id` of a page."""
+    before: NotRequired[str]
+    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
+    `after`."""
+    order: NotRequired[SortOrder]
+    """Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`."""
+    include: NotRequired[list[ResponseInclude]]
+    """Additional data, as in `POST /v1/responses`. The parameter can also have the name
+    `include[]`, which OpenAI's SDKs use."""
 
 
 class ListConversationItemsQuery(TypedDict):

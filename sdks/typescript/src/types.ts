@@ -13162,10 +13162,8 @@ export interface operations {
                 starting_after?: number;
                 /** @description Whether events have random padding. Runward supports only false. Default: false. */
                 include_obfuscation?: boolean;
-                /** @description Additional data, as in `POST /v1/responses`. */
+                /** @description Additional data, as in `POST /v1/responses`. The parameter can also have the name `include[]`, which OpenAI's SDKs use. */
                 include?: components["schemas"]["ResponseInclude"][];
-                /** @description Same as `include`. OpenAI's SDKs use this name. */
-                "include[]"?: components["schemas"]["ResponseInclude"][];
             };
             header?: never;
             path: {
@@ -13285,10 +13283,8 @@ export interface operations {
                 before?: string;
                 /** @description Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`. */
                 order?: components["schemas"]["SortOrder"];
-                /** @description Additional data, as in `POST /v1/responses`. */
+                /** @description Additional data, as in `POST /v1/responses`. The parameter can also have the name `include[]`, which OpenAI's SDKs use. */
                 include?: components["schemas"]["ResponseInclude"][];
-                /** @description Same as `include`. OpenAI's SDKs use this name. */
-                "include[]"?: components["schemas"]["ResponseInclude"][];
             };
             header?: never;
             path: {

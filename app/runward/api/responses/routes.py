@@ -66,15 +66,15 @@ ResponsePath = Annotated[str, Path(description="ID of the response.")]
 async def _read_included(
     include: Annotated[
         list[Includable] | None,
-        Query(max_length=16, description="Additional data, as in `POST /v1/responses`."),
-    ] = None,
-    in_brackets: Annotated[
-        list[Includable] | None,
         Query(
-            alias="include[]",
             max_length=16,
-            description="Same as `include`. OpenAI's SDKs use this name.",
+            description="Additional data, as in `POST /v1/responses`. The parameter can also have "
+            "the name `include[]`, which OpenAI's SDKs use.",
         ),
+    ] = None,
+    # Generators of clients cannot generate two parameters whose names differ only in brackets.
+    in_brackets: Annotated[
+        list[Includable] | None, Query(alias="include[]", max_length=16, include_in_schema=False)
     ] = None,
 ) -> tuple[Includable, ...]:
     return (*(include or ()), *(in_brackets or ()))
