@@ -15,6 +15,8 @@ PARAMETERS: Json = {"type": "object", "properties": {"x": {"type": "string"}}}
 FUNCTION: Json = {"name": "look", "description": "Looks.", "parameters": PARAMETERS}
 PAY: Json = {"name": "pay", "parameters": PARAMETERS, "url": "http://127.0.0.1:9/pay"}
 TWIN: Json = {"type": "function", "function": FUNCTION | {"name": "pay"}}
+CLIENT: Json = {"type": "client"}
+FIND: Json = {"type": "function", "name": "find", "description": "Finds.", "parameters": PARAMETERS}
 ONCE = calls(call(1, "pay"))
 
 
@@ -24,6 +26,12 @@ def pay(project: Project, *behaviours: Behaviour, **fields: Any) -> Json:
     project.tools.secrets(project.tool_key("pay"), rotated["secret"])
     url = project.tools.tool(project.tool_key("pay"), *behaviours)
     return {**PAY, "url": url, **fields}
+
+
+def namespace(*tools: Json) -> Json:
+    """A namespace in the format of OpenAI's Responses API."""
+    about = {"type": "namespace", "name": "crm", "description": "The customers."}
+    return {**about, "tools": list(tools)}
 
 
 def decision_of(action: Json) -> str:
@@ -104,6 +112,39 @@ def test_an_inline_tool_in_openais_format_is_run_by_the_client(project: Project)
     assert (action["type"], action["tool"]) == ("tool_result", "look")
     project.client.call("POST", f"/v1/runs/{run['id']}/tool_calls/c1/result", {"output": "A tree."})
     assert project.settle(run)["status"] == "completed"
+
+
+def test_the_functions_of_a_namespace_are_tools(project: Project) -> None:
+    tools = [namespace(FIND, {**FIND, "name": "update", "defer_loading": True}), FUNCTION | CLIENT]
+    run = project.run(calls(call(1, "crm_find")), text("done"), tools=tools)
+    [action] = run["required_actions"]
+    assert (action["type"], action["tool"]) == ("tool_result", "crm_find")
+    shown = project.client.call("GET", f"/v1/runs/{run['id']}", include="config")["config"]
+    assert [(one["name"], one["description"], one["defer"]) for one in shown["tools"]] == [
+        ("crm_find", "The customers.\n\nFinds.", False),
+        ("crm_update", "The customers.\n\nFinds.", True),
+        ("look", "Looks.", False),
+    ]
+    body = {"name": "clerk", "model": "offline:rules", "tools": tools}
+    made = project.client.call("POST", "/v1/agents", body)
+    assert [one["name"] for one in made["tools"]] == ["crm_find", "crm_update", "look"]
+
+
+def test_a_namespace_is_checked_function_by_function(project: Project) -> None:
+    twin = FUNCTION | CLIENT | {"name": "crm_find"}
+    assert refused(project, twin, namespace(FIND)) == ["tools.1.tools.0.name"]
+    long = {**FIND, "name": "f" * 61}
+    assert refused(project, namespace(FIND, long)) == ["tools.0.tools.1.name"]
+    assert refused(project, namespace(FIND | {"description": "x" * 16_380})) == [
+        "tools.0.tools.0.description"
+    ]
+    wrong = {**FIND, "parameters": {"type": "string"}}
+    assert refused(project, namespace(FIND | {"name": "g"}, wrong)) == [
+        "tools.0.tools.1.parameters.type"
+    ]
+    many = [{**FIND, "name": f"f{n}"} for n in range(128)]
+    assert refused(project, namespace(*many), FUNCTION | CLIENT) == ["tools"]
+    assert refused(project, namespace()) == ["tools.0.tools"]
 
 
 def test_a_secret_of_the_project_can_sign(project: Project) -> None:

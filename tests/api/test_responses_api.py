@@ -450,6 +450,54 @@ def test_a_client_may_keep_the_conversation_itself(project: Project) -> None:
     assert without["message"].startswith("No tool output found for function call")
 
 
+def test_the_functions_of_a_namespace_keep_their_names_for_the_client(project: Project) -> None:
+    find = WEATHER | {"name": "find"}
+    update = WEATHER | {"name": "update", "defer_loading": True}
+    crm: Json = {"type": "namespace", "name": "crm", "description": "Customers."}
+    crm["tools"] = [find, update]
+    asks = calls(call(1, "crm_find", '{"location":"Rome"}'))
+    model = project.script(asks, text("One."), text("Two."))
+    question = message("user", "Who lives in Rome?")
+    first = create(project, question, model=model, tools=[crm, WEATHER])
+    [item] = first["output"]
+    assert (item["name"], item["namespace"]) == ("find", "crm")
+    tools = {
+        tool["function"]["name"]: tool["function"] for tool in project.asked()[-1].body["tools"]
+    }
+    assert set(tools) == {"crm_find", "get_weather", "search_tools"}
+    assert tools["crm_find"]["description"] == "Customers.\n\nThe weather at a place."
+    assert [tool["type"] for tool in first["tools"]] == ["namespace", "function"]
+    shown = first["tools"][0]
+    assert (shown["name"], shown["description"]) == ("crm", "Customers.")
+    assert (shown["tools"][0]["name"], shown["tools"][0]["description"]) == (
+        find["name"],
+        find["description"],
+    )
+    output = output_of(item["call_id"], "Anna")
+    whole = create(project, question, item, output, model=model, tools=[crm, WEATHER])
+    [asked] = project.asked()[-1].messages[1]["tool_calls"]
+    assert (said(whole), asked["function"]["name"]) == ("One.", "crm_find")
+    fields: Json = {"model": model, "previous_response_id": first["id"]}
+    changed = [crm | {"name": "sales"}, WEATHER]
+    error = refused(project, 400, "invalid_value", input=[output], **fields, tools=changed)
+    assert error["param"] == "tools"
+    second = create(project, output, **fields, tools=[crm, WEATHER])
+    assert said(second) == "Two."
+
+
+def test_a_namespace_is_checked_function_by_function(project: Project) -> None:
+    crm: Json = {"type": "namespace", "name": "crm", "description": "Customers."}
+    for names, param in (
+        (["find", "f" * 61], "tools.1.tools.1.name"),
+        (["find", "find"], "tools.1.tools.1.name"),
+        (["weather"], "tools.1.tools.0.name"),
+        ([f"f{n}" for n in range(128)], "tools"),
+    ):
+        functions = [WEATHER | {"name": name} for name in names]
+        tools = [WEATHER | {"name": "crm_weather"}, crm | {"tools": functions}]
+        assert refused(project, 400, "invalid_value", input="x", tools=tools)["param"] == param
+
+
 def test_a_client_refers_to_items_instead_of_sending_them(project: Project, other: Project) -> None:
     """As the AI SDK does by default."""
     project.tool("pay")

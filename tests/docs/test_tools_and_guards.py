@@ -67,6 +67,7 @@ def test_inline_tools(project: Project, tmp_path: Path) -> None:
         [action] = run["required_actions"]
         assert action["tool"] == "refund"
         assert page.http()["tools"][0]["type"] == "client"
+        assert page.http()["required_actions"][0]["tool"] == "crm_find"
         project.tools.secrets(project.tool_key("refund"), page.http()["secret"])
     approve = {"decision": "approve"}
     project.client.call("POST", f"/v1/approvals/{action['approval_id']}/decision", approve)

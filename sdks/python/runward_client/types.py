@@ -1265,6 +1265,8 @@ class FunctionTool(TypedDict):
     others are allowed. Null: false, as in OpenAI's Chat Completions API."""
     type: Literal['function']
     """Always `function`."""
+    defer_loading: NotRequired[bool | None]
+    """OpenAI's name of `defer`. Null: `defer` applies."""
 
 
 class FunctionToolChoice(TypedDict):
@@ -1605,6 +1607,23 @@ class InlineFunctionTool(TypedDict):
     others are allowed. Null: false, as in OpenAI's Chat Completions API."""
     type: Literal['function']
     """Always `function`."""
+    defer_loading: NotRequired[bool | None]
+    """OpenAI's name of `defer`. Null: `defer` applies."""
+
+
+class InlineNamespace(TypedDict):
+    """A group of tools that only this run or agent has, in the format of OpenAI's Responses API.
+    The function `find` of the namespace `crm` becomes the tool `crm_find`. Its description is
+    the description of the namespace followed by its own."""
+    type: Literal['namespace']
+    """Always `namespace`."""
+    name: str
+    """Name of the namespace. The names of the tools begin with it."""
+    description: NotRequired[str]
+    """Description of the namespace. The descriptions of the tools begin with it. Default: an
+    empty string."""
+    tools: list[InlineFunctionTool]
+    """Functions of the namespace."""
 
 
 class InlineNestedFunctionTool(TypedDict):
@@ -3539,6 +3558,9 @@ class ResponseFunctionTool(TypedDict):
     """Whether the model must follow the schema exactly. Default: false."""
     type: Literal['function']
     """Always `function`."""
+    defer_loading: NotRequired[bool]
+    """Whether the model sees the function only after it has found it with `search_tools`.
+    Default: false."""
 
 
 class ResponseInProgressEvent(TypedDict):
@@ -3601,6 +3623,8 @@ class ResponseInputFunctionCall(TypedDict):
     """ID of the function call."""
     name: str
     """Name of the function."""
+    namespace: NotRequired[str | None]
+    """Namespace of the function. Null: the function has none."""
     arguments: str
     """Arguments of the call: a JSON object as text."""
 
@@ -3617,6 +3641,10 @@ class ResponseInputFunctionCallOutput(TypedDict):
     """ID of the function call that the result belongs to."""
     output: str | list[ResponseInputPart]
     """Result of the call: a string, or a list of parts."""
+    name: NotRequired[str | None]
+    """Name of the function. Optional and ignored."""
+    namespace: NotRequired[str | None]
+    """Namespace of the function. Optional and ignored."""
 
 
 class ResponseInputImage(TypedDict):
@@ -3838,6 +3866,21 @@ class ResponseMcpTool(TypedDict):
     """Names of the registered tools that the model may call."""
 
 
+class ResponseNamespaceTool(TypedDict):
+    """A group of functions that the client runs. The model calls the function `find` of the
+    namespace `crm` as `crm_find`. In the response, the `name` of the call is `find` and its
+    `namespace` is `crm`."""
+    type: Literal['namespace']
+    """Always `namespace`."""
+    name: str
+    """Name of the namespace."""
+    description: NotRequired[str]
+    """Description of the namespace. The descriptions that the model reads begin with it.
+    Default: an empty string."""
+    tools: list[ResponseFunctionTool]
+    """Functions of the namespace."""
+
+
 class ResponseObject(TypedDict):
     """A response in OpenAI's format. A response ends when its run ends or waits for the client.
     If the client submits a result or a decision, the run continues with a new response."""
@@ -3925,6 +3968,8 @@ class ResponseOutputFunctionCall(TypedDict):
     """ID of the call. Send it with the result."""
     name: str
     """Name of the function."""
+    namespace: NotRequired[str]
+    """Namespace of the function. Missing if the function has none."""
     arguments: str
     """Arguments of the call: a JSON object as text."""
     status: ResponseItemStatus
@@ -6672,8 +6717,9 @@ ResponseTextPartType: TypeAlias = "Literal['input_text', 'output_text']"
 """Kind of a text part: `input_text` for text sent to the model, `output_text` for text from
 the assistant."""
 
-ResponseTool: TypeAlias = 'ResponseFunctionTool | ResponseMcpTool'
-"""A function that the client runs, or registered tools, in OpenAI's format."""
+ResponseTool: TypeAlias = 'ResponseFunctionTool | ResponseNamespaceTool | ResponseMcpTool'
+"""A function or a namespace of functions that the client runs, or registered tools, in
+OpenAI's format."""
 
 ResponseToolKind: TypeAlias = "Literal['function', 'mcp']"
 """Kind of a tool: a function that the client runs, or a registered tool (`mcp`)."""
@@ -6720,9 +6766,9 @@ versions may add values."""
 ToolDefinition: TypeAlias = 'RegisterTool | FunctionTool | NestedFunctionTool'
 """A tool in Runward's format, or in the format of one of OpenAI's APIs."""
 
-ToolEntry: TypeAlias = 'str | McpTools | InlineTool | InlineFunctionTool | InlineNestedFunctionTool'
-"""A tool of a run or an agent: the name of a registered tool, tools of an MCP server, or the
-definition of a tool."""
+ToolEntry: TypeAlias = 'str | McpTools | InlineTool | InlineFunctionTool | InlineNestedFunctionTool | InlineNamespace'
+"""A tool of a run or an agent: the name of a registered tool, tools of an MCP server, the
+definition of a tool, or a namespace with definitions."""
 
 ToolMedia: TypeAlias = "Literal['in_result', 'after_results']"
 """Where a model receives images and files of a tool. `in_result`: in the result of the tool

@@ -3961,6 +3961,8 @@ export interface components {
              * @constant
              */
             type: "function";
+            /** @description OpenAI's name of `defer`. Null: `defer` applies. */
+            defer_loading?: boolean | null;
         };
         /** @description The tool that the model must call, as in OpenAI's Responses API. */
         FunctionToolChoice: {
@@ -4525,6 +4527,41 @@ export interface components {
              * @constant
              */
             type: "function";
+            /** @description OpenAI's name of `defer`. Null: `defer` applies. */
+            defer_loading?: boolean | null;
+        };
+        /**
+         * @description A group of tools that only this run or agent has, in the format of OpenAI's Responses API.
+         *     The function `find` of the namespace `crm` becomes the tool `crm_find`. Its description is the
+         *     description of the namespace followed by its own.
+         * @example {
+         *       "description": "Customers and their orders.",
+         *       "name": "crm",
+         *       "tools": [
+         *         {
+         *           "description": "Finds a customer.",
+         *           "name": "find",
+         *           "type": "function"
+         *         }
+         *       ],
+         *       "type": "namespace"
+         *     }
+         */
+        InlineNamespace: {
+            /**
+             * @description Always `namespace`.
+             * @constant
+             */
+            type: "namespace";
+            /** @description Name of the namespace. The names of the tools begin with it. */
+            name: string;
+            /**
+             * @description Description of the namespace. The descriptions of the tools begin with it. Default: an empty string.
+             * @default
+             */
+            description?: string;
+            /** @description Functions of the namespace. */
+            tools: components["schemas"]["InlineFunctionTool"][];
         };
         /**
          * @description A tool that only this run or agent has, in the format of OpenAI's Chat Completions API.
@@ -7829,6 +7866,11 @@ export interface components {
              * @enum {string}
              */
             type: "function";
+            /**
+             * @description Whether the model sees the function only after it has found it with `search_tools`. Default: false.
+             * @default false
+             */
+            defer_loading?: boolean;
         };
         /** @description A worker has started the response. */
         ResponseInProgressEvent: {
@@ -7910,6 +7952,8 @@ export interface components {
             call_id: string;
             /** @description Name of the function. */
             name: string;
+            /** @description Namespace of the function. Null: the function has none. */
+            namespace?: string | null;
             /** @description Arguments of the call: a JSON object as text. */
             arguments: string;
         };
@@ -7928,6 +7972,10 @@ export interface components {
             call_id: string;
             /** @description Result of the call: a string, or a list of parts. */
             output: string | components["schemas"]["ResponseInputPart"][];
+            /** @description Name of the function. Optional and ignored. */
+            name?: string | null;
+            /** @description Namespace of the function. Optional and ignored. */
+            namespace?: string | null;
         };
         /** @description An image, as a URL or as a data URL. */
         ResponseInputImage: {
@@ -8227,6 +8275,27 @@ export interface components {
             allowed_tools: string[] | components["schemas"]["AllowedTools"];
         };
         /**
+         * @description A group of functions that the client runs. The model calls the function `find` of the
+         *     namespace `crm` as `crm_find`. In the response, the `name` of the call is `find` and its
+         *     `namespace` is `crm`.
+         */
+        ResponseNamespaceTool: {
+            /**
+             * @description Always `namespace`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "namespace";
+            /** @description Name of the namespace. */
+            name: string;
+            /**
+             * @description Description of the namespace. The descriptions that the model reads begin with it. Default: an empty string.
+             * @default
+             */
+            description?: string;
+            /** @description Functions of the namespace. */
+            tools: components["schemas"]["ResponseFunctionTool"][];
+        };
+        /**
          * @description A response in OpenAI's format. A response ends when its run ends or waits for the client. If
          *     the client submits a result or a decision, the run continues with a new response.
          * @example {
@@ -8374,6 +8443,8 @@ export interface components {
             call_id: string;
             /** @description Name of the function. */
             name: string;
+            /** @description Namespace of the function. Missing if the function has none. */
+            namespace?: string;
             /** @description Arguments of the call: a JSON object as text. */
             arguments: string;
             /** @description Status of the item. */
@@ -8714,8 +8785,8 @@ export interface components {
          * @enum {string}
          */
         ResponseTextPartType: "input_text" | "output_text";
-        /** @description A function that the client runs, or registered tools, in OpenAI's format. */
-        ResponseTool: components["schemas"]["ResponseFunctionTool"] | components["schemas"]["ResponseMcpTool"];
+        /** @description A function or a namespace of functions that the client runs, or registered tools, in OpenAI's format. */
+        ResponseTool: components["schemas"]["ResponseFunctionTool"] | components["schemas"]["ResponseNamespaceTool"] | components["schemas"]["ResponseMcpTool"];
         /** @description The tool that the model must call. */
         ResponseToolChoice: {
             /** @description Kind of the tool: `function` for a client's function, `mcp` for a registered tool. */
@@ -11150,8 +11221,8 @@ export interface components {
         ToolChoiceMode: "auto" | "none" | "required";
         /** @description A tool in Runward's format, or in the format of one of OpenAI's APIs. */
         ToolDefinition: components["schemas"]["RegisterTool"] | components["schemas"]["FunctionTool"] | components["schemas"]["NestedFunctionTool"];
-        /** @description A tool of a run or an agent: the name of a registered tool, tools of an MCP server, or the definition of a tool. */
-        ToolEntry: string | components["schemas"]["McpTools"] | components["schemas"]["InlineTool"] | components["schemas"]["InlineFunctionTool"] | components["schemas"]["InlineNestedFunctionTool"];
+        /** @description A tool of a run or an agent: the name of a registered tool, tools of an MCP server, the definition of a tool, or a namespace with definitions. */
+        ToolEntry: string | components["schemas"]["McpTools"] | components["schemas"]["InlineTool"] | components["schemas"]["InlineFunctionTool"] | components["schemas"]["InlineNestedFunctionTool"] | components["schemas"]["InlineNamespace"];
         /**
          * @description The result of a tool with `"response": "envelope"`. All fields are optional. Unknown fields
          *     are not allowed.
@@ -12334,6 +12405,7 @@ export type HostedToolKind = components['schemas']['HostedToolKind'];
 export type ImageDetail = components['schemas']['ImageDetail'];
 export type IncompleteDetails = components['schemas']['IncompleteDetails'];
 export type InlineFunctionTool = components['schemas']['InlineFunctionTool'];
+export type InlineNamespace = components['schemas']['InlineNamespace'];
 export type InlineNestedFunctionTool = components['schemas']['InlineNestedFunctionTool'];
 export type InlineTool = components['schemas']['InlineTool'];
 export type Input = components['schemas']['Input'];
@@ -12484,6 +12556,7 @@ export type ResponseMcpCallCompletedEvent = components['schemas']['ResponseMcpCa
 export type ResponseMcpCallFailedEvent = components['schemas']['ResponseMcpCallFailedEvent'];
 export type ResponseMcpCallInProgressEvent = components['schemas']['ResponseMcpCallInProgressEvent'];
 export type ResponseMcpTool = components['schemas']['ResponseMcpTool'];
+export type ResponseNamespaceTool = components['schemas']['ResponseNamespaceTool'];
 export type ResponseObject = components['schemas']['ResponseObject'];
 export type ResponseOutputFunctionCall = components['schemas']['ResponseOutputFunctionCall'];
 export type ResponseOutputItem = components['schemas']['ResponseOutputItem'];

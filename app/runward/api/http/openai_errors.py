@@ -59,8 +59,8 @@ _UNSUPPORTED: Final = [
         ),
         (
             r"tools\.[0-9]+\.type",
-            "A request can define tools of the types `function` and `mcp`. Register tools of "
-            "other types, and add them to an agent.",
+            "A request can define tools of the types `function`, `namespace` and `mcp`. Register "
+            "tools of other types, and add them to an agent.",
         ),
         (
             r"tool_choice\.type",

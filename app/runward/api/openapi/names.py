@@ -225,8 +225,8 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
     ),
     "ToolEntry": (
         ToolEntry,
-        "A tool of a run or an agent: the name of a registered tool, tools of an MCP server, or "
-        "the definition of a tool.",
+        "A tool of a run or an agent: the name of a registered tool, tools of an MCP server, the "
+        "definition of a tool, or a namespace with definitions.",
     ),
     "ToolDefinition": (
         ToolDefinition,
@@ -238,7 +238,8 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
     ),
     "ResponseTool": (
         ResponseTool,
-        "A function that the client runs, or registered tools, in OpenAI's format.",
+        "A function or a namespace of functions that the client runs, or registered tools, in "
+        "OpenAI's format.",
     ),
     "ToolResponseMode": (
         ToolResponse,

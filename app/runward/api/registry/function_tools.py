@@ -66,10 +66,13 @@ class FunctionTool(FunctionDefinition, _Options):
     model_config = _DESCRIBED | with_example(type="function", **_WEATHER, url=_URL)
 
     type: Literal["function"]
+    defer_loading: bool | None = None
+    """OpenAI's name of `defer`. Null: `defer` applies."""
 
     def to_spec(self) -> ToolSpec:
         """Return the specification."""
-        return _build_spec(self, self)
+        spec = _build_spec(self, self)
+        return spec.model_copy(update={"defer": True}) if self.defer_loading else spec
 
     def locate(self, path: str) -> str:
         """Return the path in the request of a path in the specification."""

@@ -1,11 +1,13 @@
 """Tools in the configuration of a run or an agent: names, and definitions."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal, TypeAlias, cast
 
 from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from runward.api.http.models import RequestModel, create_request_model, with_example
 from runward.api.registry.function_tools import FunctionTool, NestedFunctionTool, get_tool_tag
+from runward.api.registry.namespaces import MAX_FUNCTIONS, NamespaceDescription, join_fields
 from runward.api.registry.tool_models import (
     OVERRIDABLE_FIELDS,
     RegisterTool,
@@ -55,6 +57,33 @@ class InlineNestedFunctionTool(NestedFunctionTool, _SignedTool):
         return self._add_secret(super().to_spec())
 
 
+class InlineNamespace(RequestModel):
+    """A group of tools that only this run or agent has, in the format of OpenAI's Responses API.
+    The function `find` of the namespace `crm` becomes the tool `crm_find`. Its description is the
+    description of the namespace followed by its own."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True) | with_example(
+        type="namespace",
+        name="crm",
+        description="Customers and their orders.",
+        tools=[{"type": "function", "name": "find", "description": "Finds a customer."}],
+    )
+
+    type: Literal["namespace"]
+    name: ToolName
+    """Name of the namespace. The names of the tools begin with it."""
+    description: NamespaceDescription = ""
+    """Description of the namespace. The descriptions of the tools begin with it."""
+    tools: Annotated[tuple[InlineFunctionTool, ...], Field(min_length=1, max_length=MAX_FUNCTIONS)]
+    """Functions of the namespace."""
+
+    def flatten(self) -> Iterator[InlineFunctionTool]:
+        """Return the functions as tools without a namespace. Their names may be too long."""
+        for one in self.tools:
+            joined = join_fields(self.name, self.description, one.name, one.description)
+            yield one.model_copy(update=joined)
+
+
 InlineDefinition: TypeAlias = InlineTool | InlineFunctionTool | InlineNestedFunctionTool
 _Settings = create_request_model(
     "_Settings",
@@ -95,6 +124,8 @@ def _get_entry_tag(value: object) -> str:
     match cast(JsonObject, value):
         case {"type": "mcp"}:
             return "McpTools"
+        case {"type": "namespace"}:
+            return "InlineNamespace"
         case fields:
             return get_tool_tag(fields)
 
@@ -104,7 +135,8 @@ ToolEntry: TypeAlias = Annotated[
     | Annotated[McpTools, Tag("McpTools")]
     | Annotated[InlineTool, Tag("RegisterTool")]
     | Annotated[InlineFunctionTool, Tag("FunctionTool")]
-    | Annotated[InlineNestedFunctionTool, Tag("NestedFunctionTool")],
+    | Annotated[InlineNestedFunctionTool, Tag("NestedFunctionTool")]
+    | Annotated[InlineNamespace, Tag("InlineNamespace")],
     Discriminator(_get_entry_tag),
 ]
 

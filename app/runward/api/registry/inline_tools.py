@@ -5,7 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from runward.api.registry.inline_models import InlineDefinition, McpTools, ToolEntry
+from runward.api.registry.inline_models import (
+    InlineDefinition,
+    InlineNamespace,
+    McpTools,
+    ToolEntry,
+)
+from runward.api.registry.namespaces import find_length_errors
 from runward.api.registry.tool_checks import find_tool_errors
 from runward.domain.errors import FieldError, InsufficientScopeError, InvalidRequestError
 from runward.domain.ids import ProjectId
@@ -62,6 +68,8 @@ def _needs_tools_write(entry: ToolEntry) -> bool:
         return False
     if isinstance(entry, McpTools):
         return bool(entry.settings)
+    if isinstance(entry, InlineNamespace):
+        return any(map(_needs_tools_write, entry.tools))
     type_: str = getattr(entry, "type")  # noqa: B009  # a field of a model that is built
     return type_ != "client" and not (type_ == "function" and getattr(entry, "url") is None)  # noqa: B009
 
@@ -71,8 +79,8 @@ async def select_tools(
 ) -> ToolSelection:
     """Return the tools of a request, with sealed headers. It may use DNS, so do not call it in a
     transaction. Raises InvalidRequestError."""
-    if sum(not isinstance(entry, str) for entry in entries) > MAX_INLINE_TOOLS:
-        text = f"must contain at most {MAX_INLINE_TOOLS} objects"
+    if sum(map(_count_objects, entries)) > MAX_INLINE_TOOLS:
+        text = f"must contain at most {MAX_INLINE_TOOLS} objects, including those in namespaces"
         raise InvalidRequestError(errors=[FieldError("tools", text)])
     selection = ToolSelection()
     definitions: dict[str, InlineDefinition] = {}
@@ -83,8 +91,7 @@ async def select_tools(
         elif isinstance(entry, McpTools):
             await _add_mcp_tools(storage, project_id, selection, entry, path)
         else:
-            definitions[path] = entry
-            _add_definition(selection, entry, path)
+            _add_definitions(selection, definitions, entry, path)
     checks = [
         _find_errors(registry, project_id, spec, selection.paths[spec.name], definitions)
         for spec in selection.inline_tools.values()
@@ -100,12 +107,36 @@ async def select_tools(
     return selection
 
 
+def _count_objects(entry: ToolEntry) -> int:
+    if isinstance(entry, InlineNamespace):
+        return len(entry.tools)
+    return int(not isinstance(entry, str))
+
+
+def _add_definitions(
+    selection: ToolSelection,
+    definitions: dict[str, InlineDefinition],
+    entry: InlineDefinition | InlineNamespace,
+    path: str,
+) -> None:
+    """Add the tool, or the tools of the namespace. `definitions` receives their places."""
+    found: dict[str, InlineDefinition]
+    if isinstance(entry, InlineNamespace):
+        found = {f"{path}.tools.{n}": one for n, one in enumerate(entry.flatten())}
+    else:
+        found = {path: entry}
+    for place, definition in found.items():
+        definitions[place] = definition
+        _add_definition(selection, definition, place)
+
+
 def _add_definition(selection: ToolSelection, entry: InlineDefinition, path: str) -> None:
     try:
         spec = entry.to_spec()
     except InvalidRequestError as error:
         selection.errors += _locate(error.errors, entry, path)
         return
+    selection.errors += _locate(find_length_errors(spec.name, spec.description), entry, path)
     selection.add_inline(spec, path, f"{path}.{entry.locate('name')}")
 
 

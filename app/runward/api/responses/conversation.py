@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, assert_never
 
+from runward.api.registry.namespaces import join_name
 from runward.api.responses import inputs
 from runward.api.responses.inputs import InputContent, InputIn, ResponseInputItem, ResponseInputPart
 from runward.api.responses.sealed_reasoning import OpenedReasoning, place_reasoning
@@ -83,7 +84,8 @@ def _parse_item(
         case inputs.ResponseInputMessage():
             yield parse_message(item, at)
         case inputs.ResponseInputFunctionCall():
-            yield _parse_call(item.call_id, item.name, item.arguments)
+            name = item.name if item.namespace is None else join_name(item.namespace, item.name)
+            yield _parse_call(item.call_id, name, item.arguments)
         case inputs.ResponseInputFunctionCallOutput():
             yield _parse_result(item, at)
         case inputs.ResponseInputMcpCall():

@@ -8,6 +8,7 @@ from pydantic import Discriminator, Field, JsonValue, Tag, model_validator
 from runward.api.http.models import RequestModel
 from runward.api.runs.input_parts import ImageDetail
 from runward.domain.json import JsonObject
+from runward.domain.registry.tools import ToolName
 
 MAX_ITEMS: Final = 10_000
 
@@ -123,6 +124,8 @@ class ResponseInputFunctionCall(_Item):
     """ID of the function call."""
     name: Annotated[str, Field(min_length=1, max_length=128)]
     """Name of the function."""
+    namespace: ToolName | None = None
+    """Namespace of the function. Null: the function has none."""
     arguments: str
     """Arguments of the call: a JSON object as text."""
 
@@ -135,6 +138,10 @@ class ResponseInputFunctionCallOutput(_Item):
     """ID of the function call that the result belongs to."""
     output: InputContent
     """Result of the call: a string, or a list of parts."""
+    name: str | None = None
+    """Name of the function. Optional and ignored."""
+    namespace: str | None = None
+    """Namespace of the function. Optional and ignored."""
 
 
 class ResponseInputReasoning(_Item):

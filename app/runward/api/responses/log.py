@@ -37,7 +37,8 @@ LIVE: Final = 2**16
 class ResponseLog:
     """Builds one response from the log. `shape`: builds the response's JSON. `after`: the number of
     the last event before the response. `starting_after`: the number of the last event that the
-    client has. `seal`: encrypts reasoning for the client. None: without encrypted reasoning."""
+    client has. `seal`: encrypts reasoning for the client. None: without encrypted reasoning.
+    `namespaces`: the `name` and `namespace` of calls of functions in namespaces, by tool."""
 
     run: str
     """The hexadecimal digits of the run's ID."""
@@ -46,6 +47,7 @@ class ResponseLog:
     shape: Callable[[ResponseSnapshot], JsonObject]
     starting_after: int = -1
     seal: SealReasoning | None = None
+    namespaces: Mapping[str, JsonItem] = field(default_factory=dict[str, JsonItem])
     holds: bool = False
     """Whether a run that waits for more than the client's functions does not end the response."""
     ended: bool = False
@@ -159,9 +161,8 @@ class ResponseLog:
         followed it."""
         shown = self.starting_after - STRIDE * self.event_count - LIVE
         if 0 <= shown < STRIDE - LIVE:
-            self._writing = OpenMessage(
-                len(self._output), 0, max(0, shown - 1), None, part=shown > 0
-            )
+            length = max(0, shown - 1)
+            self._writing = OpenMessage(len(self._output), 0, length, None, part=shown > 0)
 
     def _apply_earlier(self, event: LoggedEvent) -> None:
         """Read the events before the response that matter for it."""
@@ -217,9 +218,8 @@ class ResponseLog:
     def on_call_ended(self, event: LoggedEvent) -> None:
         data, good = event.data, CALL_ENDINGS[event.type]
         if "hosted" in data:
-            self._early.append(
-                self._hosted.pop(data["call_id"]) | items.call_result(data, succeeded=good)
-            )
+            item = self._hosted.pop(data["call_id"])
+            self._early.append(item | items.call_result(data, succeeded=good))
         elif "output" in data:  # If not, the outcome is unknown, and a person must record it.
             self._end_call(data, good=good)
 
@@ -334,9 +334,8 @@ class ResponseLog:
         """Mark calls that are open at the end of the response as incomplete."""
         for call in self._calls.values():
             if call.index is not None:
-                item = self._output[call.index] = self._output[call.index] | {
-                    "status": "incomplete"
-                }
+                item = self._output[call.index] | {"status": "incomplete"}
+                self._output[call.index] = item
                 self._send("response.output_item.done", output_index=call.index, item=item)
                 call.index = None
 
@@ -351,7 +350,8 @@ class ResponseLog:
                 asked.append(items.approval_request(one["approval_id"], call.tool, call.arguments))
             elif one["type"] == "tool_result" and call.client:
                 about = (one["call_id"], call.tool, call.arguments)
-                asked.append(items.function_call(self.run, call.number, *about))
+                item = items.function_call(self.run, call.number, *about)
+                asked.append(item | self.namespaces.get(call.tool, {}))
         functions = sum(item["type"] == "function_call" for item in asked)
         return [] if self.holds and functions < len(data["waiting_for"]) else asked
 

@@ -11,7 +11,7 @@ from runward.api.events.follow import Entry, RunLog, follow
 from runward.api.responses.items import ENCRYPTED
 from runward.api.responses.log import ResponseLog
 from runward.api.responses.parts import LoggedEvent, ResponseEvent, ResponseId
-from runward.api.responses.response_body import make_shape
+from runward.api.responses.response_body import make_shape, map_namespaces
 from runward.api.responses.sealed_reasoning import SealReasoning, make_seal
 from runward.domain import errors as e
 from runward.domain.events.kinds import MessageDeltaEvent, ReasoningCompletedEvent
@@ -43,6 +43,7 @@ def create_log(
         after=id_.after,
         background=bool(request.get("background")),
         seal=seal if ENCRYPTED in {*request.get("include", ()), *include} else None,
+        namespaces=map_namespaces(request),
         holds=view.erase_at_end,
         shape=make_shape(view, id_),
         starting_after=starting_after,

@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import Field
 
 from runward.api.http.models import with_example
+from runward.api.registry.namespaces import MAX_FUNCTIONS, NamespaceDescription
 from runward.api.responses.inputs import InputIn, OpenAIRequestModel, ResponseInputItem
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolName
@@ -43,6 +44,22 @@ class ResponseFunctionTool(ClientFunction):
     """A function that the client runs."""
 
     type: Literal["function"]
+    defer_loading: bool = False
+    """Whether the model sees the function only after it has found it with `search_tools`."""
+
+
+class ResponseNamespaceTool(OpenAIRequestModel):
+    """A group of functions that the client runs. The model calls the function `find` of the
+    namespace `crm` as `crm_find`. In the response, the `name` of the call is `find` and its
+    `namespace` is `crm`."""
+
+    type: Literal["namespace"]
+    name: ToolName
+    """Name of the namespace."""
+    description: NamespaceDescription = ""
+    """Description of the namespace. The descriptions that the model reads begin with it."""
+    tools: Annotated[list[ResponseFunctionTool], Field(min_length=1, max_length=MAX_FUNCTIONS)]
+    """Functions of the namespace."""
 
 
 class AllowedTools(OpenAIRequestModel):
@@ -67,7 +84,7 @@ class ResponseMcpTool(OpenAIRequestModel):
 
 
 ResponseTool: TypeAlias = Annotated[
-    ResponseFunctionTool | ResponseMcpTool, Field(discriminator="type")
+    ResponseFunctionTool | ResponseNamespaceTool | ResponseMcpTool, Field(discriminator="type")
 ]
 
 

@@ -1,6 +1,6 @@
 """Types of the output items of a response. `runward.api.responses.items` builds the values."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, NotRequired, TypeAlias
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -8,6 +8,8 @@ from typing_extensions import TypedDict
 from runward.domain.json import JsonObject, documented
 
 ItemStatus: TypeAlias = Literal["in_progress", "completed", "incomplete", "failed"]
+_OPTIONAL: Final[Any] = Field(exclude_if=lambda value: value is None)
+"""Responses require all other fields, also those that have a default."""
 
 
 @documented
@@ -87,6 +89,8 @@ class ResponseOutputFunctionCall(TypedDict):
     """ID of the call. Send it with the result."""
     name: str
     """Name of the function."""
+    namespace: NotRequired[Annotated[str, _OPTIONAL]]
+    """Namespace of the function. Missing if the function has none."""
     arguments: str
     """Arguments of the call: a JSON object as text."""
     status: ItemStatus

@@ -1,10 +1,14 @@
 """Build a response in OpenAI's format from the run's configuration and its log."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, cast
 
-from runward.api.responses.models import SERVER, CreateResponse
+from pydantic import JsonValue
+
+from runward.api.registry.namespaces import join_name
+from runward.api.responses.items import JsonItem
+from runward.api.responses.models import SERVER, CreateResponse, ResponseNamespaceTool
 from runward.api.responses.parts import ResponseId, ResponseSnapshot
 from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, as_text
@@ -39,14 +43,43 @@ _KEPT_FIELDS: Final = {
 }
 """The fields of the request that a run stores only for its responses."""
 
+NAMESPACES: Final = "namespaces"
+"""The field that a run stores with the namespaces of its functions."""
+
 
 def select_kept_fields(body: CreateResponse) -> JsonObject:
     """Return the fields of the request to store with the run. The instructions are stored here only
     for an agent, whose configuration combines them with its own."""
     names = _KEPT_FIELDS if ":" in body.model else {*_KEPT_FIELDS, "instructions"}
-    return body.model_dump(
+    kept: JsonObject = body.model_dump(
         mode="json", include=names, exclude_unset=True, exclude_none=True, by_alias=True
     )
+    namespaces: list[JsonValue] = [
+        {
+            "name": one.name,
+            "description": one.description,
+            "functions": {
+                join_name(one.name, tool.name): {
+                    "name": tool.name,
+                    "description": tool.description,
+                }
+                for tool in one.tools
+            },
+        }
+        for one in body.tools or ()
+        if isinstance(one, ResponseNamespaceTool)
+    ]
+    return {**kept, NAMESPACES: namespaces} if namespaces else kept
+
+
+def map_namespaces(kept: Mapping[str, Any]) -> dict[str, JsonItem]:
+    """Return the `name` and the `namespace` of each function in a namespace, by the name of its
+    tool. `kept`: the stored fields of the request."""
+    return {
+        tool: {"name": function["name"], "namespace": namespace["name"]}
+        for namespace in kept.get(NAMESPACES, ())
+        for tool, function in namespace["functions"].items()
+    }
 
 
 def make_shape(view: RunView, id_: ResponseId) -> Callable[[ResponseSnapshot], dict[str, Any]]:
@@ -109,16 +142,27 @@ def _conversation(view: RunView, asked: dict[str, Any]) -> JsonObject | None:
             return {"id": format_id(Prefix.SESSION, view.session_id)}
 
 
-def _tools(config: dict[str, Any], *, inline: bool) -> Iterator[JsonObject]:
+def _tools(config: dict[str, Any], *, inline: bool) -> Iterator[dict[str, Any]]:
     """Return the client's functions and the registered tools of the request, without the tools of
     an agent."""
-    for spec in config.get("inline_tools", ()):
-        yield {
-            "type": "function",
-            "name": spec["name"],
-            "description": spec.get("description"),
-            "parameters": spec["parameters"],
-            "strict": spec.get("strict", True),
-        }
+    functions = {spec["name"]: _function(spec) for spec in config.get("inline_tools", ())}
+    kept: dict[str, Any] = config.get("request") or {}
+    for one in kept.get(NAMESPACES, ()):
+        named: dict[str, JsonItem] = one["functions"]
+        tools = [functions.pop(tool) | about for tool, about in named.items() if tool in functions]
+        about = {"name": one["name"], "description": one["description"]}
+        yield {"type": "namespace", **about, "tools": tools}
+    yield from functions.values()
     if inline and (names := config.get("tools")):
         yield {"type": "mcp", "server_label": SERVER, "allowed_tools": names}
+
+
+def _function(spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "name": spec["name"],
+        "description": spec.get("description"),
+        "parameters": spec["parameters"],
+        "strict": spec.get("strict", True),
+        **({"defer_loading": True} if spec.get("defer") else {}),
+    }

@@ -1,13 +1,14 @@
 """Convert a request for a response to a run."""
 
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
 from runward.api.http.idempotency import IdempotentRequest
 from runward.api.registry.agent_checks import check_agent, list_names
+from runward.api.registry.namespaces import find_length_errors, join_fields
 from runward.api.responses.conversation import parameter_error
 from runward.api.responses.model_settings import list_settings, locate_setting, select_hints
 from runward.api.responses.models import (
@@ -17,8 +18,9 @@ from runward.api.responses.models import (
     ResponseFormatJsonSchema,
     ResponseFunctionTool,
     ResponseMcpTool,
+    ResponseNamespaceTool,
 )
-from runward.api.responses.response_body import select_kept_fields
+from runward.api.responses.response_body import NAMESPACES, select_kept_fields
 from runward.api.runs.acceptance import AcceptResult, accept_in_session
 from runward.api.runs.request_models import StartRun
 from runward.api.runs.resolution import ResolvedAgent, resolve_agent
@@ -51,6 +53,11 @@ UNSTORED_DEADLINE_SECONDS: Final = 86_400.0
 """The same deadline if the client cannot retrieve the response. If the client disconnects, it never
 receives the calls of the run."""
 
+MAX_CLIENT_FUNCTIONS: Final = 128
+"""Maximum number of functions of a request, including those in namespaces."""
+_CHANGEABLE: Final = frozenset({"background", "previous_response_id", NAMESPACES})
+"""The stored fields that a request that continues a run is not compared with. The namespaces are
+compared together with the tools."""
 SCHEMA_PLACE: Final = "text.format.schema"
 """The place of the output schema in a request."""
 _SCHEMA_PATH: Final = re.compile(r"^output_schema\b")
@@ -242,15 +249,17 @@ def parse_functions(body: CreateResponse) -> tuple[InlineToolSpec, ...]:
     """Return the client's functions as tools. Raises InvalidRequestError."""
     errors: list[FieldError] = []
     specs: dict[str, InlineToolSpec] = {}
-    for n, one in enumerate(body.tools or ()):
-        if not isinstance(one, ResponseFunctionTool):
-            continue
+    functions = list(_list_functions(body))
+    if len(functions) > MAX_CLIENT_FUNCTIONS:
+        raise parameter_error("tools", f"must contain at most {MAX_CLIENT_FUNCTIONS} functions")
+    for place, one in functions:
+        wrong = find_length_errors(one.name, one.description)
+        errors += [FieldError(f"{place}.{error.path}", error.message) for error in wrong]
         parameters = _EMPTY_SCHEMA if one.parameters is None else one.parameters
-        place = f"tools.{n}.parameters"
-        errors += check_schema(parameters, strict=one.strict, at=place)
+        errors += check_schema(parameters, strict=one.strict, at=f"{place}.parameters")
         if one.name in RESERVED_NAMES or one.name in specs:
             why = "must be unique" if one.name in specs else "is reserved for a built-in tool"
-            errors.append(FieldError(f"tools.{n}.name", why))
+            errors.append(FieldError(f"{place}.name", why))
         specs[one.name] = InlineToolSpec.model_construct(
             None,
             name=one.name,
@@ -258,10 +267,23 @@ def parse_functions(body: CreateResponse) -> tuple[InlineToolSpec, ...]:
             parameters=parameters,
             strict=one.strict,
             type="client",
+            defer=one.defer_loading,
         )
     if errors:
         raise e.InvalidRequestError(errors=errors)
     return tuple(specs.values())
+
+
+def _list_functions(body: CreateResponse) -> Iterator[tuple[str, ResponseFunctionTool]]:
+    """Return the client's functions with their places in the request. Those of a namespace have the
+    names and the descriptions that the model reads."""
+    for n, one in enumerate(body.tools or ()):
+        if isinstance(one, ResponseFunctionTool):
+            yield f"tools.{n}", one
+        elif isinstance(one, ResponseNamespaceTool):
+            for m, tool in enumerate(one.tools):
+                joined = join_fields(one.name, one.description, tool.name, tool.description)
+                yield f"tools.{n}.tools.{m}", tool.model_copy(update=joined)
 
 
 def add_run_settings(body: CreateResponse, resolved: ResolvedAgent) -> ResolvedAgent:
@@ -313,7 +335,7 @@ def check_continuation(body: CreateResponse, config: RunConfig) -> None:
     if not body.store:
         raise _changed_error("store")
     for name, value in select_kept_fields(body).items():
-        if name not in ("background", "previous_response_id") and kept.get(name) != value:
+        if name not in _CHANGEABLE and kept.get(name) != value:
             raise _changed_error(name)
     instructions = config.instructions if ":" in body.model else kept.get("instructions")
     if body.instructions is not None and body.instructions != instructions:
@@ -323,6 +345,7 @@ def check_continuation(body: CreateResponse, config: RunConfig) -> None:
     own = 0 if ":" in body.model else len(config.inline_tools) - len(functions)
     added = config.inline_tools[max(0, own) :]
     same = (functions, list_registered_tools(body)) == (added, registered)
+    same = same and select_kept_fields(body).get(NAMESPACES) == kept.get(NAMESPACES)
     if body.tools is not None and not same:
         raise _changed_error("tools")
 
