@@ -291,6 +291,36 @@ def test_an_approval_holds_a_response_that_is_not_stored(
     assert tables_with(project, secret) == set()
 
 
+@pytest.mark.parametrize("param", ["previous_response_id", "input.0"])
+def test_a_response_that_is_not_stored_takes_no_decision_at_responses(
+    project: Project, secret: str, sdk: Any, param: str
+) -> None:
+    """With the ID of the response, and without it."""
+    project.tool("pay", approval="always")
+    model = project.script(calls(call(1, "pay")), text(f"Paid {secret}"))
+    pay: Any = {"type": "mcp", "server_label": "runward", "allowed_tools": ["pay"]}
+    stream: Any = sdk.responses.create(
+        model=model, input="pay", tools=[pay], store=False, stream=True
+    )
+    begun = next(iter(stream)).response
+    run = project.settle(only_run(project))
+    [asked] = project.client.approvals(run_id=run["id"])
+    decision: Json = {
+        "type": "mcp_approval_response",
+        "approval_request_id": asked["id"],
+        "approve": True,
+    }
+    body: Json = {"model": model, "input": [decision]}
+    if param == "previous_response_id":
+        body[param] = begun.id
+    assert wrong(project, 400, "POST", "/v1/responses", body)["param"] == param
+    [still] = project.client.approvals(run_id=run["id"])
+    assert still["status"] == "pending"
+    project.client.decide(asked["id"], "approve")
+    assert list(stream)[-1].response.output_text == f"Paid {secret}"
+    assert tables_with(project, secret) == set()
+
+
 @pytest.mark.parametrize("other", [{"background": True}, {"conversation": "conv_1"}])
 def test_what_needs_a_stored_response_is_refused_without_one(project: Project, other: Json) -> None:
     body = {"model": "offline:rules", "input": "hi", "store": False, **other}
