@@ -18,6 +18,7 @@ from tests.support.serving import Hold
 from tests.support.tools.server import Behaviour
 
 PAY: Json = {"type": "mcp", "server_label": "runward", "allowed_tools": ["pay"]}
+CRM: Json = {"type": "mcp", "server_label": "crm", "server_url": "https://crm.example/mcp"}
 
 
 def post(project: Project, path: str = "", body: Any = None, **headers: str) -> tuple[int, Json]:
@@ -248,6 +249,14 @@ def test_what_is_asked_reaches_the_model(project: Project) -> None:
             "stream_options.include_obfuscation",
         ),
         ({"tools": [{"type": "web_search"}]}, "tools.0.type"),
+        ({"tools": [CRM]}, "tools.0.server_label"),
+        ({"tools": [{**PAY, "server_url": "https://crm.example/mcp"}]}, "tools.0.server_url"),
+        ({"tools": [{**PAY, "connector_id": "connector_gmail"}]}, "tools.0.connector_id"),
+        ({"tools": [{**PAY, "require_approval": "always"}]}, "tools.0.require_approval"),
+        (
+            {"tools": [{**PAY, "require_approval": {"never": {"tool_names": ["pay"]}}}]},
+            "tools.0.require_approval",
+        ),
         (
             {"tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": []}},
             "tool_choice.type",
@@ -555,6 +564,17 @@ def test_a_registered_tool_of_the_client_is_a_function_call(project: Project) ->
     assert (asked["type"], asked["name"]) == ("function_call", "look")
     second = create(project, output_of(asked["call_id"], "x"), previous_response_id=first["id"])
     assert "look returned: x" in said(second)
+
+
+def test_the_fields_of_an_mcp_server_change_nothing_for_registered_tools(project: Project) -> None:
+    """The AI SDK requires `serverUrl` and sends `require_approval`."""
+    project.tool("pay", approval="always")
+    tools = [{**PAY, "server_url": "runward", "require_approval": "never"}]
+    first = create(project, message("user", 'pay(x="5")'), tools=tools)
+    [asked] = first["output"]
+    assert (asked["type"], asked["server_label"]) == ("mcp_approval_request", "runward")
+    assert first["tools"] == [PAY]
+    assert project.hits("pay") == []
 
 
 def test_calls_that_the_client_could_not_run_are_never_shown_to_it(project: Project) -> None:

@@ -3864,6 +3864,11 @@ class ResponseMcpTool(TypedDict):
     """Always `runward`."""
     allowed_tools: list[str] | AllowedTools
     """Names of the registered tools that the model may call."""
+    server_url: NotRequired[Literal['runward'] | None]
+    """Address of the server, for clients that require one. It must be `runward`."""
+    require_approval: NotRequired[Literal['never'] | None]
+    """Whether the request requires approvals. Runward accepts only `never`. The setting
+    `approval` of each tool determines whether its calls require approval."""
 
 
 class ResponseNamespaceTool(TypedDict):

@@ -8273,6 +8273,13 @@ export interface components {
             server_label: "runward";
             /** @description Names of the registered tools that the model may call. */
             allowed_tools: string[] | components["schemas"]["AllowedTools"];
+            /** @description Address of the server, for clients that require one. It must be `runward`. */
+            server_url?: "runward" | null;
+            /**
+             * @description Whether the request requires approvals. Runward accepts only `never`. The setting `approval`
+             *     of each tool determines whether its calls require approval.
+             */
+            require_approval?: "never" | null;
         };
         /**
          * @description A group of functions that the client runs. The model calls the function `find` of the

@@ -63,6 +63,16 @@ _UNSUPPORTED: Final = [
             "tools of other types, and add them to an agent.",
         ),
         (
+            r"tools\.[0-9]+\.(?:server_label|server_url|connector_id)",
+            "Runward does not connect to an MCP server from a request. Register the MCP server, "
+            "and name its tools in `allowed_tools` with the `server_label` `runward`.",
+        ),
+        (
+            r"tools\.[0-9]+\.require_approval(?:\..*)?",
+            "The setting `approval` of a registered tool determines whether its calls require "
+            "approval. Change this setting, and omit `require_approval` or send `never`.",
+        ),
+        (
             r"tool_choice\.type",
             "Runward supports the choice of one function or registered tool. To limit the "
             "tools, send only the tools that the model may call.",

@@ -76,6 +76,11 @@ class ResponseMcpTool(OpenAIRequestModel):
     server_label: Literal["runward"]
     allowed_tools: list[ToolName] | AllowedTools
     """Names of the registered tools that the model may call."""
+    server_url: Literal["runward"] | None = None
+    """Address of the server, for clients that require one. It must be `runward`."""
+    require_approval: Literal["never"] | None = None
+    """Whether the request requires approvals. Runward accepts only `never`. The setting `approval`
+    of each tool determines whether its calls require approval."""
 
     @property
     def names(self) -> list[str]:
