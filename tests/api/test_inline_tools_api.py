@@ -233,8 +233,9 @@ def test_the_error_of_a_definition_has_its_path(project: Project, tools: Any, pa
 def test_a_tool_that_runward_calls_needs_the_scope_of_tools(project: Project) -> None:
     client = project.key("runs:read", "runs:write")
     body: Json = {"model": "offline:rules", "input": "x"}
-    problem = client.refused(
-        403, "insufficient_scope", "POST", "/v1/runs", {**body, "tools": [PAY]}
-    )
-    assert "tools:write" in problem["detail"]
-    client.call("POST", "/v1/runs", {**body, "tools": [{"type": "function", "function": FUNCTION}]})
+    for tool in (PAY, namespace(FIND, FIND | {"name": "pay", "url": PAY["url"]})):
+        body["tools"] = [tool]
+        problem = client.refused(403, "insufficient_scope", "POST", "/v1/runs", body)
+        assert "tools:write" in problem["detail"]
+    for tool in ({"type": "function", "function": FUNCTION}, namespace(FIND)):
+        client.call("POST", "/v1/runs", {**body, "tools": [tool]})
