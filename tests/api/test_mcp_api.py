@@ -269,7 +269,7 @@ def test_a_server_killed_in_the_middle_of_a_call_leaves_the_outcome_unknown_and_
 
 
 def test_a_server_that_is_down_is_surely_not_reached(project: Project, server: McpServer) -> None:
-    register(project, server, approval="never", timeout_seconds=1)
+    register(project, server, approval="never", timeout_seconds=10)
     server.kill()
     run = project.run(calls(call(1, "box_add", '{"a":1,"b":1}')), text("x"), tools=["box_add"])
     [done] = project.client.tool_calls(run["id"])

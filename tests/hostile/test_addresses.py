@@ -113,6 +113,7 @@ IN_CONTRACT: Final = {
     "InputImageUrlPart.image_url": "handed to the model's provider, never fetched",
     "InputImageUrl.url": "handed to the model's provider, never fetched",
     "ResponseInputImage.image_url": "handed to the model's provider, never fetched",
+    "ResponseMcpTool.server_url": "only the value `runward`, never fetched",
     "ResponseInputFile.file_url": "handed to the model's provider, never fetched",
     "ImagePart.url": "handed to the model's provider, never fetched",
     "FilePart.url": "handed to the model's provider, never fetched",

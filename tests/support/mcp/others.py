@@ -3,8 +3,10 @@ notes what is said to one."""
 
 import json
 import os
+import socket
 import subprocess
 import threading
+import time
 from collections import Counter
 from types import TracebackType
 from typing import Self
@@ -49,7 +51,21 @@ class OthersServer:
         if not self._ready.wait(READY_SECONDS):
             self.close()
             raise TimeoutError(f"{self._command} is not ready: {''.join(self._said)}")
+        self._await_port()
         return self
+
+    def _await_port(self) -> None:
+        """Some servers print that they are ready before they listen."""
+        end = time.monotonic() + READY_SECONDS
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self._port), READY_SECONDS).close()
+            except ConnectionRefusedError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.02)
+            else:
+                return
 
     def close(self) -> None:
         assert self._process is not None
