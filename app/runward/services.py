@@ -263,8 +263,9 @@ class Live:
         return self.stopping.is_set()
 
     def has_events_after(self, project_id: ProjectId, run_id: RunId, seen: int) -> bool:
-        """Return whether this process executes the run and has its events after `seen`."""
-        return self.feed.read_carried(project_id, run_id, seen) is not None
+        """Return whether this process executes the run and has its events after the number
+        `seen`."""
+        return self.feed.has_events_after(project_id, run_id, seen)
 
     def catch_up(self, follower: Follower) -> None:
         self.feed.catch_up(follower)

@@ -1,4 +1,4 @@
-"""Requests that wait for the end of a run respond when their time is over, and the run goes on."""
+"""A request that waits for the end of a run responds at its time limit, and the run continues."""
 
 from typing import Any
 

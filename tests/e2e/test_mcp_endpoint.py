@@ -139,8 +139,8 @@ async def test_a_call_whose_api_process_is_killed_is_asked_for_at_another(
 
 
 async def test_any_api_process_serves_any_request(start: Processes, tools: ToolServer) -> None:
-    """One lists, another is called, a third is told to cancel: of one client's session. The result
-    of a task comes from another process than the killed one that started it."""
+    """The requests of one session reach different processes: a list, a call, a cancellation. After
+    the process that started a task is killed, another process returns the task's result."""
     first, second = start("api"), start("api")
     start("worker")
     client = start.client(first)

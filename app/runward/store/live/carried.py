@@ -67,10 +67,12 @@ class CarriedRun:
         self._is_open = False
         self._commits.clear()
 
-    def read_after(self, project_id: ProjectId, seen: int) -> Iterator[StoredEvent] | None:
-        """Return the events after the number `seen`, or None if the database must be read."""
-        if not self._is_open or project_id != self._project_id or seen < self._begin:
-            return None
+    def has_events_after(self, project_id: ProjectId, seen: int) -> bool:
+        """Return whether `read_after` returns all events after the number `seen`."""
+        return self._is_open and project_id == self._project_id and seen >= self._begin
+
+    def read_after(self, seen: int) -> Iterator[StoredEvent]:
+        """Return the events after the number `seen`."""
         events = chain.from_iterable(one.encoded for one in self._commits if one.last_seq > seen)
         return (event for event in events if event.sequence > seen)
 

@@ -85,14 +85,21 @@ class Feed:
         """Read the run from the database from now on."""
         self._carried.close(run_id)
 
+    def has_events_after(self, project_id: ProjectId, run_id: RunId, seen: int) -> bool:
+        """Return whether this process executes the run and has its events after the number
+        `seen`."""
+        run = self._carried.get(run_id)
+        return run is not None and run.has_events_after(project_id, seen)
+
     def read_carried(
         self, project_id: ProjectId, run_id: RunId, seen: int
     ) -> tuple[StoredEvent, ...] | None:
         """Return the events after the number `seen` of a run that this process executes. Its status
         is in_progress. Returns None if the database must be read."""
         run = self._carried.get(run_id)
-        found = None if run is None else run.read_after(project_id, seen)
-        return None if found is None else tuple(found)
+        if run is None or not run.has_events_after(project_id, seen):
+            return None
+        return tuple(run.read_after(seen))
 
     @contextmanager
     def open_draft(

@@ -89,7 +89,7 @@ class AgentRuns:
         return self._output(result)
 
     def _read(self, request: AgentRequest) -> JsonObject | None:
-        """Return the result of the request. If there is none, record the request."""
+        """Return the result of the request. Record the request if it has no result yet."""
         if not self._is_allowed:
             raise ToolContextError(NOT_HERE)
         if self.is_suspended:
