@@ -134,11 +134,14 @@ async def follow(process: Process, ctx: ToolContext) -> Story:
     assert process.stderr is not None
     printed = asyncio.create_task(last_lines(process.stderr))
     story = Story()
-    while line := await process.stdout.readline():
-        if (news := story.take(line)) is not None:
-            ctx.progress(None, news)
-    code = await process.wait()
-    errors = await printed
+    try:
+        while line := await process.stdout.readline():
+            if (news := story.take(line)) is not None:
+                ctx.progress(None, news)
+        code = await process.wait()
+        errors = await printed
+    finally:
+        printed.cancel()
     if code == 127 and story.thread_id is None:
         raise ToolError(f"Codex cannot be started on this machine: {errors}. Tell the operator.")
     failure = story.failure

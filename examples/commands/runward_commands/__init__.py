@@ -5,6 +5,7 @@ import asyncio
 import json
 import os
 import sys
+from asyncio import StreamReader
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -31,8 +32,9 @@ async def guarded(
     stdin: str = "",
     limits: Mapping[str, int] | None = None,
 ) -> AsyncIterator[Process]:
-    """Run a command and yield its process, with `stdout` and `stderr` to read. When the block is
-    left, for any reason, every process that it started is killed. `limits`: see `guard.py`."""
+    """Run a command and yield its process, with `stdout` and `stderr` to read inside the block.
+    When the block is left, for any reason, every process that it started is killed, and output that
+    nobody has read is discarded. `limits`: see `guard.py`."""
     order = {"command": list(command), "stdin": stdin, "limits": {"CORE": 0, **(limits or {})}}
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", str(GUARD)),
@@ -57,8 +59,15 @@ async def guarded(
 async def _end(process: Process) -> None:
     assert process.stdin is not None
     process.stdin.close()
+    # A buffer that is full hides the end of its output, and `wait` waits for that end.
+    ended = asyncio.gather(process.wait(), _discard(process.stdout), _discard(process.stderr))
     try:
-        await asyncio.wait_for(process.wait(), END_SECONDS)
+        await asyncio.wait_for(ended, END_SECONDS)
     except TimeoutError:
         process.kill()
         raise
+
+
+async def _discard(output: StreamReader | None) -> None:
+    while output is not None and await output.read(MAX_LINE):
+        pass

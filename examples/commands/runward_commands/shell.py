@@ -4,7 +4,6 @@ tool: {"stdout", "stderr", "outcome": {"type": "exit", "exit_code"} | {"type": "
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -71,14 +70,17 @@ async def _run(command: str, folder: Path, seconds: float, max_bytes: int) -> di
     outcome: dict[str, Any] = {"type": "timeout"}
     env = clean_environment(folder)
     async with (
-        asyncio.TaskGroup() as reading,
         guarded(["/bin/sh", "-c", command], cwd=folder, env=env, limits=LIMITS) as process,
+        asyncio.TaskGroup() as reading,
     ):
+        assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
         reading.create_task(out.read(process.stdout))
         reading.create_task(err.read(process.stderr))
-        with suppress(TimeoutError):  # leaving the block ends it
+        try:
             async with asyncio.timeout(seconds):
                 outcome = {"type": "exit", "exit_code": await process.wait()}
+        except TimeoutError:
+            process.stdin.close()  # ends it, and its outputs
     return {"stdout": out.text(), "stderr": err.text(), "outcome": outcome}

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from runward_commands import clean_environment, guarded
+from runward_commands import MAX_LINE, clean_environment, guarded
 
 # It has a session of its own, so signals to the command's process group do not reach it.
 RUNAWAY = "exec 3>alive; setsid sh -c 'echo ready; exec sleep 1000' & wait"
@@ -110,10 +110,14 @@ def test_a_caller_that_is_killed_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_output_that_nobody_reads_keeps_nothing_alive(tmp_path: Path) -> None:
+    """The command ends its own output only when it is killed, and its first line says when the
+    buffer between them is full: then the reader of a caller that reads no further is paused."""
+    fills = f"head -c {2 * MAX_LINE + 1} /dev/zero >&2; echo full; exec yes >&2"
+
     async def left_alone() -> int:
         env = environment(tmp_path)
-        async with guarded(["yes"], cwd=tmp_path, env=env) as process:
-            await process.stdout.readline()
+        async with guarded(["sh", "-c", fills], cwd=tmp_path, env=env) as process:
+            assert await process.stdout.readline() == b"full\n"
         return process.returncode
 
     assert asyncio.run(left_alone()) == 128 + signal.SIGKILL
