@@ -252,7 +252,7 @@ async def test_every_shape_is_refused_when_it_is_sent(guarded: Canaries) -> None
 async def test_every_shape_is_refused_when_a_model_is_asked(guarded: Canaries) -> None:
     async with aclosing(Egress(tls=TLS)) as egress:
         for url in urls(guarded.port):
-            model = OpenAIChat("sk-own", url, egress.transport)
+            model = OpenAIChat("sk-own", url, egress.connect)
             try:
                 with pytest.raises((ModelError, httpx2.InvalidURL, ValueError)):
                     await model.respond(ModelRequest("m", "", ()), lambda _: None)

@@ -40,6 +40,16 @@ class Line:
         while await self._reader.read(65_536):
             pass
 
+    async def forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Connect the client to another server, until one of them ends its connection."""
+
+        async def copy(source: asyncio.StreamReader, to: asyncio.StreamWriter) -> None:
+            while data := await source.read(65_536):
+                to.write(data)
+            to.close()
+
+        await asyncio.gather(copy(self._reader, writer), copy(reader, self._writer))
+
     def reset(self) -> None:
         connection: socket.socket = self._writer.get_extra_info("socket")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

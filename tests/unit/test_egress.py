@@ -569,6 +569,25 @@ async def test_a_connection_is_used_again(egress: Egress) -> None:
     assert (server.connections, len(server.requests)) == (1, 3)
 
 
+async def test_a_request_over_an_open_connection_takes_one_timer_and_no_task(
+    egress: Egress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, used = asyncio.get_running_loop(), list[str]()
+    async with RawServer(keeping_alive()) as server:
+        await post(egress, server.url)
+        for name in ("call_at", "create_task"):
+            real: Callable[..., Any] = getattr(loop, name)
+
+            def count(*given: Any, _name: str = name, _real: Any = real, **named: Any) -> Any:
+                used.append(_name)
+                return _real(*given, **named)
+
+            monkeypatch.setattr(loop, name, count)
+        await post(egress, server.url)
+        monkeypatch.undo()
+    assert (used, server.connections) == (["call_at"], 1)
+
+
 async def test_a_request_whose_kept_connection_ends_is_not_sent_again(egress: Egress) -> None:
     """The server takes the second request and hangs up: perhaps it did the work."""
 

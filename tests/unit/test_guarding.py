@@ -27,6 +27,7 @@ from runward.domain.registry.guards import (
     Reject,
 )
 from runward.domain.run import texts
+from runward.domain.run.decide import Finish
 from runward.domain.run.items import MediaPart, Message, Native, Reasoning
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
 from runward.domain.run.response import ModelResponse, ReplacedCalls, Usage
@@ -40,9 +41,10 @@ from runward.domain.run.state import (
     Segment,
     SegmentKind,
 )
+from runward.domain.run.status import RunStatus
 from runward.egress.client import Egress
 from runward.loop.calls_in_flight import CallEnd, CallsInFlight
-from runward.loop.checks import Checks, RequestedToolCall, make_replacement_response
+from runward.loop.checks import Checks, RequestedToolCall, finish_refused, make_replacement_response
 from runward.loop.project_cache import ProjectPolicy
 from runward.loop.toolbox import SignedTool
 from runward.tools.base import Invocation
@@ -652,7 +654,11 @@ async def test_the_final_output_is_judged_by_the_agent_s_guardrails_and_the_proj
     world: World,
 ) -> None:
     world.verdicts["project.run_output"] = Fail("leak")
-    verdict = await world.guarding(policy("run_output")).check_output(a_run("run_output"), "bye")
-    assert verdict == Fail("leak", "guardrail (run_output) of plugin project.run_output: leak")
+    checks, state = world.guarding(policy("run_output")), a_run("run_output")
+    answered = Finish(RunStatus.COMPLETED, "bye")
+    assert checks.checks_finish(state, answered)
+    refused = await checks.check_finish(state, answered)
+    detail = "guardrail (run_output) of plugin project.run_output: leak"
+    assert refused == finish_refused(Fail("leak", detail), "run_output")
     assert world.log == ["agent.run_output", "project.run_output"]
     assert world.payloads["agent.run_output"]["output"] == "bye"

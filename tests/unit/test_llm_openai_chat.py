@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any, TypeAlias
 
-import httpx2
 import pytest
 from aiohttp import web
 
@@ -23,6 +22,7 @@ from runward.llm.failures import http_failure, retry_after
 from runward.llm.openai import client
 from runward.llm.openai.chat.chat_completions import OpenAIChat
 from tests.support.models.chat_server import Answer, Call, Garbage, HttpError, ModelServer
+from tests.unit.raw_server import RawServer, answer, saying
 
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -241,7 +241,7 @@ def test_a_long_reason_is_cut() -> None:
 
 
 async def test_the_whole_call_has_one_timeout(server: ModelServer, model: OpenAIChat) -> None:
-    await model.open()
+    await model.client()
     server.script("m", Answer(text="one two three", gap=0.2, pieces=10))
     failed = await failure(model, timeout_seconds=0.3)
     assert (failed.code, failed.transient) == ("model_timeout", True)
@@ -393,28 +393,33 @@ async def test_concurrent_first_calls_share_one_client(
     assert [r.text for r in responses] == ["hi"] * 8
 
 
-class _Flood(httpx2.AsyncBaseTransport, httpx2.AsyncByteStream):
-    """A server whose whole stream is here already, so that reading it never waits."""
+@pytest.mark.parametrize("compressed", [True, False])
+async def test_other_tasks_run_while_a_stream_is_read_that_came_at_once(
+    *, compressed: bool
+) -> None:
+    """So a deadline is seen, and other runs continue."""
+    pieces = 20
+    comments = b": nothing new\n" * (pieces * client.PIECE_BYTES // 14)
+    frame = b'data: {"choices": [{"delta": {"content": "x"}}]}\n\n'
+    body = frame + comments + frame + b"data: [DONE]\n\n"
+    headers = ["Content-Type: text/event-stream", *["Content-Encoding: gzip"] * compressed]
+    raw = answer(gzip.compress(body) if compressed else body, "200 OK", *headers)
+    passes, at = 0, list[int]()
 
-    def __init__(self, chunks: int) -> None:
-        self.left = chunks
+    async def other() -> None:
+        nonlocal passes
+        while True:
+            passes += 1
+            await asyncio.sleep(0)
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=self)
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        while self.left:
-            self.left -= 1
-            yield b": nothing new\n" * 1000
-
-
-async def test_a_deadline_is_seen_while_a_stream_comes_without_a_pause() -> None:
-    flood = _Flood(1000)
-    model = OpenAIChat("sk-test", "http://models.example/v1", lambda: flood)
-    failed = await failure(model, timeout_seconds=0.0)
-    assert failed.code == "model_timeout"
-    assert flood.left > 900
-    await model.aclose()
+    async with RawServer(saying(raw)) as server:
+        model = OpenAIChat("sk-test", server.url)
+        task = asyncio.create_task(other())
+        response = await model.respond(asked(), lambda _: at.append(passes))
+        task.cancel()
+        await model.aclose()
+    assert response.text == "xx"
+    assert at[1] - at[0] >= pieces // 2  # a rest and the next piece may share a pass
 
 
 @pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])

@@ -121,7 +121,7 @@ MAX_URL: Final = 2048
 
 _ALLOWED: Final = re.compile(r"[!#-;=?-\[\]_a-z~%]+")
 r"""The characters of RFC 3986: no spaces, controls, quotes, `<>\^`{|}` or non-ASCII characters."""
-_URL: Final = re.compile(r"(https?)://([^/?#]*)(?:[/?#].*)?", re.IGNORECASE)
+_URL: Final = re.compile(r"(https?)://([^/?#]*)([/?#].*)?", re.IGNORECASE)
 _NAME: Final = re.compile(
     r"(?!.{254})(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*"
     r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.?",
@@ -142,6 +142,9 @@ class Target:
     port: int
     address: Address | None
     """The address, if the host is an address. None: the host is a name."""
+    tls: bool
+    path: str
+    """The path and the query, as the URL contains them."""
 
 
 def parse_target(url: str, rules: AddressRules) -> Target:
@@ -158,7 +161,7 @@ def parse_target(url: str, rules: AddressRules) -> Target:
     parts = _URL.fullmatch(url)
     if parts is None:
         raise TargetError("The URL must begin with http:// or https://.")
-    scheme, netloc = parts[1].lower(), parts[2]
+    tls, netloc, path = parts[1].lower() == "https", parts[2], parts[3] or ""
     if "@" in netloc:
         raise TargetError(
             "The URL must not contain a user name or password. Send credentials in a header."
@@ -168,7 +171,8 @@ def parse_target(url: str, rules: AddressRules) -> Target:
             "The URL must not contain a fragment (#…), because a fragment is never sent."
         )
     host, port = _host_and_port(netloc)
-    target = Target(url, host, port or (443 if scheme == "https" else 80), _address(host))
+    path = path if path.startswith("/") else f"/{path}"
+    target = Target(url, host, port or (443 if tls else 80), _address(host), tls, path)
     if target.address is not None:
         refusal = rules.refusal(target.address, target.port)
     else:

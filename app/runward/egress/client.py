@@ -2,7 +2,7 @@
 
 One request is one attempt. No request is sent twice, no redirect is followed, no cookie is stored,
 and no proxy or netrc is used. Runward connects to exactly the address that it checked.
-docs/decisions/http-client.md describes why it uses aiohttp and what its connection pool may do.
+docs/decisions/http-client.md describes why Runward has its own client.
 """
 
 import asyncio
@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, lru_cache, partial
 from typing import Final
-
-import aiohttp
 
 from runward.egress.addresses import (
     DEFAULT_PORTS,
@@ -25,14 +23,14 @@ from runward.egress.addresses import (
     refused_target,
 )
 from runward.egress.connections import (
-    Attempt,
     CheckedTransport,
-    Connector,
     RefusedAddressError,
     Resolver,
-    current_attempt,
     guarded_socket,
+    open_connection,
 )
+from runward.egress.exchange import HeaderFields, HttpConnection, add_body, format_head, read_fields
+from runward.egress.pool import Origin, Pool
 from runward.egress.responses import (
     READ_HEADERS,
     EgressOutcome,
@@ -51,13 +49,9 @@ MAX_CONNECTIONS_PER_HOST: Final = 256
 DNS_THREADS: Final = 64
 LOOKUP_SECONDS: Final = 3.0
 """Maximum number of seconds for the look-up at registration."""
-MAX_HEADER_BYTES: Final = 8190
-MAX_HEADERS: Final = 128
 MAX_PARSED_URLS: Final = 1024
 """Maximum number of parsed and checked URLs in the cache. The cache saves a fifth of a call's
 time."""
-
-_SKIPPED: Final = ("Accept", "User-Agent", "Content-Type")
 
 
 class Egress:
@@ -78,7 +72,7 @@ class Egress:
         self._tls = tls
         self._threads = ThreadPoolExecutor(DNS_THREADS, thread_name_prefix="dns")
         self._resolver = Resolver(self._rules, self._threads)
-        self._session: aiohttp.ClientSession | None = None
+        self._pool: Pool | None = None
 
     def check_url(self, url: str) -> None:
         """Raise TargetError if `url` must not be registered. The check does no DNS look-up."""
@@ -126,101 +120,113 @@ class Egress:
             target = self._parse(url)
         except TargetError as error:
             return NoAnswer(MissingAnswer.NOT_SENT, str(error), sent=False, permanent=True)
-        attempt = Attempt()
-        token = current_attempt.set(attempt)
+        reader = _Response(max_response_bytes)
+        timer = asyncio.timeout(seconds)
         try:
-            async with asyncio.timeout(seconds):
-                return await self._exchange(method, target, headers, body, max_response_bytes)
-        except TimeoutError:
-            when = "after the request was sent" if attempt.sent else "before the request was sent"
-            detail = (
-                f"No complete response arrived within {seconds:g} seconds. The time ran out {when}."
-            )
-            return NoAnswer(MissingAnswer.TIMEOUT, detail, sent=attempt.sent)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            return _no_answer(error, target, attempt)
-        finally:
-            current_attempt.reset(token)
+            async with timer:
+                return await self._exchange(method, target, headers, body, reader)
+        except (OSError, ValueError) as error:  # TimeoutError is one of them.
+            if not timer.expired():
+                return _no_answer(error, target, sent=reader.sent)
+        when = "after the request was sent" if reader.sent else "before the request was sent"
+        detail = (
+            f"No complete response arrived within {seconds:g} seconds. The time ran out {when}."
+        )
+        return NoAnswer(MissingAnswer.TIMEOUT, detail, sent=reader.sent)
+
+    async def connect(self, origin: Origin) -> HttpConnection:
+        """Connect to an address that an operator did not choose. Raises OSError."""
+        found = await self._resolver.resolve(origin.host, origin.port)
+        return await open_connection(
+            origin, found, self._trusted, partial(guarded_socket, self._rules)
+        )
 
     async def aclose(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        if self._pool is not None:
+            self._pool.close()
+            self._pool = None
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _exchange(
-        self, method: str, target: Target, headers: Mapping[str, str], body: bytes, limit: int
+        self,
+        method: str,
+        target: Target,
+        headers: Mapping[str, str],
+        body: bytes,
+        reader: "_Response",
     ) -> EgressResponse:
-        session = self._session or self._open()
-        async with session.request(
-            method, target.url, headers=headers, data=body, allow_redirects=False
-        ) as response:
-            kept = {
-                name: value
-                for name, value in ((n.lower(), v) for n, v in response.headers.items())
-                if name in READ_HEADERS
-            }
-            raw, truncated = await _read(response, limit)
-        encoding = kept.get("content-encoding", "identity").strip().lower()
-        if encoding in ("", "identity"):
-            return EgressResponse(response.status, kept, raw, truncated)
-        inflated = None if truncated else inflate(raw, encoding, limit)
-        if inflated is None:
-            return EgressResponse(response.status, kept, b"", truncated, encoding[:50])
-        return EgressResponse(response.status, kept, *inflated)
+        pool = self._pool or self._open()
+        host = str(target.address or target.host).lower()
+        origin = Origin(target.tls, host, target.port)
+        sent = {"Accept-Encoding": "identity", **headers}
+        head = format_head(method, target.path, origin.authority, sent)
+        try:
+            await pool.exchange(origin, add_body(head, body), reader)
+        except _TooLargeError:
+            return reader.result(truncated=True)
+        return reader.result(truncated=False)
 
-    def _open(self) -> aiohttp.ClientSession:
-        """Return the session, which is created at the first request because it belongs to the
-        running loop."""
-        connector = Connector(
-            resolver=self._resolver,
-            use_dns_cache=False,
-            ssl=self._tls or True,
+    def _open(self) -> Pool:
+        """Return the pool, which is created at the first request because it belongs to the running
+        loop."""
+        self._pool = Pool(
+            self.connect,
             limit=MAX_CONNECTIONS,
             limit_per_host=MAX_CONNECTIONS_PER_HOST,
-            keepalive_timeout=KEEP_ALIVE_SECONDS,
-            socket_factory=partial(guarded_socket, self._rules),
+            idle_seconds=KEEP_ALIVE_SECONDS,
         )
-        self._session = aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"Accept-Encoding": "identity"},
-            skip_auto_headers=_SKIPPED,
-            auto_decompress=False,
-            trust_env=False,
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
-            max_line_size=MAX_HEADER_BYTES,
-            max_field_size=MAX_HEADER_BYTES,
-            max_headers=MAX_HEADERS,
-        )
-        return self._session
+        return self._pool
 
 
-async def _read(response: aiohttp.ClientResponse, limit: int) -> tuple[bytes, bool]:
-    """Return at most `limit` raw bytes, and whether there are more. If there are more, the
-    connection is closed."""
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in response.content.iter_any():
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > limit:
-            response.close()
-            return b"".join(chunks)[:limit], True
-    return b"".join(chunks), False
+class _TooLargeError(Exception):
+    """Raised to end a response after `max_bytes`."""
 
 
-def _no_answer(error: Exception, target: Target, attempt: Attempt) -> NoAnswer:
-    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-    if isinstance(cause, RefusedAddressError):
-        detail = refused_target(target, str(cause))
+class _Response:
+    """Reads a response of at most `max_bytes`."""
+
+    done = False
+
+    def __init__(self, max_bytes: int) -> None:
+        self.sent = False
+        self._max_bytes = max_bytes
+        self._status = 0
+        self._headers: dict[str, str] = {}
+        self._chunks: list[bytes] = []
+        self._size = 0
+
+    def begin(self, status: int, fields: HeaderFields) -> None:
+        self._status = status
+        self._headers = read_fields(fields, READ_HEADERS)
+
+    def feed(self, data: bytes) -> bool:
+        self._chunks.append(data)
+        self._size += len(data)
+        if self._size > self._max_bytes:
+            raise _TooLargeError
+        return False
+
+    def result(self, *, truncated: bool) -> EgressResponse:
+        body = b"".join(self._chunks)[: self._max_bytes]
+        encoding = self._headers.get("content-encoding", "identity").strip().lower()
+        if encoding in ("", "identity"):
+            return EgressResponse(self._status, self._headers, body, truncated)
+        inflated = None if truncated else inflate(body, encoding, self._max_bytes)
+        if inflated is None:
+            return EgressResponse(self._status, self._headers, b"", truncated, encoding[:50])
+        return EgressResponse(self._status, self._headers, *inflated)
+
+
+def _no_answer(error: Exception, target: Target, *, sent: bool) -> NoAnswer:
+    if isinstance(error, RefusedAddressError):
+        detail = refused_target(target, str(error))
         return NoAnswer(MissingAnswer.NOT_SENT, detail, sent=False, permanent=True)
-    if attempt.sent:
+    if sent:
         return NoAnswer(
             MissingAnswer.INCOMPLETE,
-            f"The connection ended before a complete response arrived: {describe_error(cause)}",
+            f"The connection ended before a complete response arrived: {describe_error(error)}",
             sent=True,
         )
     return NoAnswer(
-        MissingAnswer.NOT_SENT, f"Runward could not connect: {describe_error(cause)}", sent=False
+        MissingAnswer.NOT_SENT, f"Runward could not connect: {describe_error(error)}", sent=False
     )

@@ -1,69 +1,31 @@
-"""Connections of the egress. They lead only to checked addresses. Each attempt uses one connection,
-which the server has not closed."""
+"""Connections of the egress. They lead only to checked addresses."""
 
 import asyncio
-import select
 import socket
 import ssl
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar
-from typing import Any, Final, cast
-from weakref import WeakSet
+from typing import Any, Final, TypeAlias, cast
 
-import aiohttp
 import httpcore2
 import httpx2
-from aiohttp import ClientPayloadError
-from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.client_proto import ResponseHandler
-from aiohttp.connector import Connection
-from aiohttp.tracing import Trace
+from aiohappyeyeballs import start_connection  # pyright: ignore[reportUnknownVariableType]
 
-from runward.egress.addresses import AddressRules, parse_address
+from runward.egress.addresses import Address, AddressRules, parse_address
+from runward.egress.exchange import HttpConnection
+from runward.egress.pool import Origin
 
-_set_exception: Final = ResponseHandler.set_exception
-
-
-def _tell_the_reader(self: ResponseHandler, exc: BaseException, *cause: Any) -> None:
-    _set_exception(self, exc, *cause)
-    body = self._payload  # pyright: ignore[reportPrivateUsage]
-    if body is not None and body.exception() is None and not body.is_eof():
-        body.set_exception(
-            ClientPayloadError(f"the response body is broken ({type(exc).__name__})")
-        )
-
-
-def repair_set_exception() -> None:
-    """Patch aiohttp 3.14 for all of its connections, also those of the SDKs for models. Idempotent.
-
-    If the framing of a body breaks after the headers were read, aiohttp closes the connection
-    without an error for the reader of the body. The reader would wait until the request times out.
-    """
-    ResponseHandler.set_exception = _tell_the_reader  # pyright: ignore[reportAttributeAccessIssue]
-
-
-repair_set_exception()
+AddressInfo: TypeAlias = tuple[int, int, int, str, tuple[Any, ...]]
+"""An address as `socket.getaddrinfo` returns it."""
+NEXT_ADDRESS_SECONDS: Final = 0.25
+"""Seconds after which the next address of a name is tried, if the former one has not answered."""
 
 
 class RefusedAddressError(OSError):
     """Raised if a host name resolves to an address that is not allowed."""
 
 
-class Attempt:
-    """One attempt of a request. `sent`: whether the attempt got a connection, so that bytes may
-    have been sent."""
-
-    __slots__ = ("sent",)
-
-    def __init__(self) -> None:
-        self.sent = False
-
-
-current_attempt: Final[ContextVar[Attempt]] = ContextVar("egress_attempt")
-
-
-def guarded_socket(rules: AddressRules, info: Any) -> socket.socket:
+def guarded_socket(rules: AddressRules, info: AddressInfo) -> socket.socket:
     """Return a socket for an address, after checking the address itself once more. Raises
     RefusedAddressError."""
     family, kind, protocol, _, where = info
@@ -79,93 +41,74 @@ def _ensure_allowed(rules: AddressRules, host: str, port: int) -> None:
         raise RefusedAddressError(refusal)
 
 
-class Resolver(AbstractResolver):
-    """Resolves a name to all its addresses. Raises RefusedAddressError if one of them is not
-    allowed. Concurrent requests for the same name share one look-up, so that a name with slow DNS
-    servers blocks only one thread."""
+class Resolver:
+    """Resolves a name to all its addresses. Concurrent requests for the same name share one
+    look-up, so that a name with slow DNS servers blocks only one thread."""
 
     def __init__(self, rules: AddressRules, threads: ThreadPoolExecutor) -> None:
         self._rules = rules
         self._threads = threads
-        self._lookups: dict[tuple[str, int, int], asyncio.Future[Any]] = {}
+        self._lookups: dict[tuple[str, int], asyncio.Future[list[AddressInfo]]] = {}
 
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
-    ) -> list[ResolveResult]:
-        found = await asyncio.shield(self._lookup(host, port, family))
-        results: list[ResolveResult] = []
-        for kind, _, protocol, _, where in found:
-            shown = str(where[0])
-            _ensure_allowed(self._rules, shown, port)
-            results.append(
-                ResolveResult(
-                    hostname=host,
-                    host=shown,
-                    port=port,
-                    family=kind,
-                    proto=protocol,
-                    flags=socket.AI_NUMERICHOST,
-                )
-            )
-        return results
+    async def resolve(self, host: str, port: int) -> list[AddressInfo]:
+        """Return all addresses of a name, or the address itself. Raises RefusedAddressError if one
+        of them is not allowed."""
+        address = parse_address(host)
+        found = (
+            [_address_info(address, port)]
+            if address is not None
+            else await asyncio.shield(self._lookup(host, port))
+        )
+        for *_, where in found:
+            _ensure_allowed(self._rules, str(where[0]), port)
+        return found
 
-    async def close(self) -> None:
-        pass
-
-    def _lookup(self, host: str, port: int, family: socket.AddressFamily) -> "asyncio.Future[Any]":
-        key = host, port, int(family)
+    def _lookup(self, host: str, port: int) -> "asyncio.Future[list[AddressInfo]]":
+        key = host, port
         if (known := self._lookups.get(key)) is not None:
             return known
 
-        def ended(lookup: "asyncio.Future[Any]") -> None:
+        def ended(lookup: "asyncio.Future[list[AddressInfo]]") -> None:
             del self._lookups[key]
             if not lookup.cancelled():
                 lookup.exception()  # Retrieve the exception, because no caller may be waiting.
 
-        lookup = asyncio.get_running_loop().run_in_executor(
-            self._threads, socket.getaddrinfo, host, port, family, socket.SOCK_STREAM
-        )
+        lookup = asyncio.get_running_loop().run_in_executor(self._threads, _look_up, host, port)
         self._lookups[key] = lookup
         lookup.add_done_callback(ended)
         return lookup
 
 
-class Connector(aiohttp.TCPConnector):
-    """Provides one connection for each attempt. It marks the attempt as sent, because bytes may be
-    sent from then on. A pooled connection is dropped if the server closed it or wrote to it,
-    because a request could be lost or get a wrong response."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)  # pyright: ignore[reportUnknownMemberType]
-        self._used: WeakSet[ResponseHandler] = WeakSet()
-
-    async def connect(
-        self,
-        req: aiohttp.ClientRequest,
-        traces: list[Trace],
-        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109, the name is the library's
-    ) -> Connection:
-        if current_attempt.get().sent:
-            raise aiohttp.ClientConnectionError("Runward does not send a request a second time")
-        while True:
-            connection = await super().connect(req, traces, timeout)
-            protocol = connection.protocol
-            assert protocol is not None
-            if protocol in self._used and _is_closed(protocol):
-                connection.close()
-                continue
-            self._used.add(protocol)
-            current_attempt.get().sent = True
-            return connection
+def _look_up(host: str, port: int) -> list[AddressInfo]:
+    return list(socket.getaddrinfo(host, port, socket.AF_UNSPEC, socket.SOCK_STREAM))
 
 
-def _is_closed(protocol: ResponseHandler) -> bool:
-    if protocol.should_close or protocol.transport is None:
-        return True
-    idle = protocol.transport.get_extra_info("socket")
-    poll = select.poll()
-    poll.register(idle.fileno(), select.POLLIN | select.POLLRDHUP)
-    return bool(poll.poll(0))
+def _address_info(address: Address, port: int) -> AddressInfo:
+    if address.version == 4:
+        return socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (str(address), port)
+    place = str(address), port, 0, 0
+    return socket.AF_INET6, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", place
+
+
+async def open_connection(
+    origin: Origin,
+    addresses: Sequence[AddressInfo],
+    tls: ssl.SSLContext,
+    make_socket: Callable[[AddressInfo], socket.socket] | None = None,
+) -> HttpConnection:
+    """Connect to one of the addresses (RFC 8305). Raises OSError and ssl.CertificateError."""
+    connected = await start_connection(
+        addresses, happy_eyeballs_delay=NEXT_ADDRESS_SECONDS, socket_factory=make_socket
+    )
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    loop = asyncio.get_running_loop()
+    _, connection = await loop.create_connection(
+        HttpConnection,
+        sock=connected,
+        ssl=tls if origin.tls else None,
+        server_hostname=origin.host.removesuffix(".") if origin.tls else None,
+    )
+    return connection
 
 
 CONNECT_SECONDS: Final = 10.0
@@ -204,7 +147,7 @@ class CheckedBackend(httpcore2.AsyncNetworkBackend):
         for tried, one in enumerate(found):
             try:
                 return await self._inner.connect_tcp(
-                    one["host"],
+                    str(one[4][0]),
                     port,
                     _address_timeout(ends, len(found) - tried),
                     local_address,

@@ -8,7 +8,14 @@ from enum import StrEnum
 from typing import Final, TypeAlias
 
 READ_HEADERS: Final = frozenset(
-    {"content-type", "content-encoding", "content-language", "retry-after", "location", "date"}
+    (
+        b"content-type",
+        b"content-encoding",
+        b"content-language",
+        b"retry-after",
+        b"location",
+        b"date",
+    )
 )
 """Names of the response headers that are kept. Other headers may contain secrets or cookies."""
 

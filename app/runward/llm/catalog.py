@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 from weakref import WeakSet
 
+from runward.egress.pool import OpenConnection
 from runward.llm.base import Abilities, Model
 from runward.llm.offline.model import OfflineModel
 from runward.llm.openai.chat.chat_completions import OpenAIChat
-from runward.llm.openai.client import TransportFactory
 from runward.llm.openai.responses.responses_api import OpenAIResponses
 from runward.llm.providers.access import ProviderAccess, ProviderName
 from runward.llm.providers.models import ProviderModel, is_installed, missing_extra_message
@@ -111,8 +111,8 @@ class ModelCatalog:
     """The models of all providers. There is one Model for each provider and set of credentials,
     which all runs share. Connections are opened at first use.
 
-    With a base URL, `openai:` and `openai-responses:` also work without a key. `checked_transport`
-    creates transports for addresses that projects choose.
+    With a base URL, `openai:` and `openai-responses:` also work without a key. `connect`
+    connects to addresses that projects choose.
     """
 
     def __init__(
@@ -121,11 +121,11 @@ class ModelCatalog:
         openai_api_key: str | None,
         openai_base_url: str | None,
         providers: Mapping[ProviderName, ProviderAccess] | None = None,
-        checked_transport: TransportFactory | None = None,
+        connect: OpenConnection | None = None,
     ) -> None:
         self._openai_base_url = openai_base_url
         self._providers = dict(providers or {})
-        self._checked = checked_transport
+        self._connect = connect
         by_provider: dict[str, ReachableModel | str] = dict(_MISSING_KEYS)
         if openai_api_key or openai_base_url:
             by_provider |= _openai_models(openai_api_key, openai_base_url)
@@ -152,12 +152,6 @@ class ModelCatalog:
                 self._own.popitem(last=False)
         self._own.move_to_end(key)
         return models
-
-    async def open(self) -> None:
-        """Import the SDKs, so that the first call does not wait for the import. A call of this
-        method is optional."""
-        for one in self.environment.reachable.values():
-            await one.open()
 
     async def aclose(self) -> None:
         for one in [*self._opened]:
@@ -186,7 +180,7 @@ class ModelCatalog:
         if wrong is not None:
             found |= dict.fromkeys(("openai", "openai-responses"), wrong)
         elif url is not None:
-            found |= _openai_models(own.get("OPENAI_API_KEY"), url, self._checked)
+            found |= _openai_models(own.get("OPENAI_API_KEY"), url, self._connect)
         elif "OPENAI_API_KEY" in own:
             found |= _openai_models(own["OPENAI_API_KEY"], self._openai_base_url)
         for provider, name in _KEY_NAMES.items():
@@ -204,11 +198,11 @@ def is_invalid_key(name: str, value: str) -> bool:
 
 
 def _openai_models(
-    key: str | None, url: str | None, checked: TransportFactory | None = None
+    key: str | None, url: str | None, connect: OpenConnection | None = None
 ) -> dict[str, ReachableModel]:
     return {
-        "openai": OpenAIChat(key, url, checked),
-        "openai-responses": OpenAIResponses(key, url, checked),
+        "openai": OpenAIChat(key, url, connect),
+        "openai-responses": OpenAIResponses(key, url, connect),
     }
 
 

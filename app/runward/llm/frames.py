@@ -29,8 +29,10 @@ class EventLines:
         if b"\n" not in chunk:
             self._rest.append(chunk)
             return []
-        lines = b"".join((*self._rest, chunk)).split(b"\n")
-        self._rest = [lines.pop()]
+        lines = (b"".join((*self._rest, chunk)) if self._rest else chunk).split(b"\n")
+        self._rest.clear()
+        if rest := lines.pop():
+            self._rest.append(rest)
         return self._events(lines)
 
     def end(self) -> list[bytes]:
@@ -57,7 +59,7 @@ def parse_object(data: bytes) -> Frame:
     between two frames, and `from_json` rejects them. An object with too many values is rejected
     before it is parsed, because parsing would block the interpreter for seconds. Raises
     ModelError."""
-    if count_values(data) > MAX_VALUES:
+    if len(data) > MAX_VALUES and count_values(data) > MAX_VALUES:
         raise too_large(TOO_MANY_VALUES)
     try:
         value: Any = from_json(data)

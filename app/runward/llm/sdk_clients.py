@@ -17,7 +17,8 @@ from runward.llm.failures import MAX_RESPONSE_BYTES, invalid_response, too_large
 ENCODINGS: Final = "gzip, deflate"
 """The content codings that requests accept."""
 PIECE_BYTES: Final = 65_536
-_GZIP_OR_ZLIB: Final = zlib.MAX_WBITS | 32
+"""Bytes to read from a response before other tasks of the event loop run."""
+GZIP_OR_ZLIB: Final = zlib.MAX_WBITS | 32
 
 
 async def limit_body(response: httpx2.Response) -> None:
@@ -26,13 +27,19 @@ async def limit_body(response: httpx2.Response) -> None:
     of it could block the event loop for a minute."""
     stream = cast(httpx2.AsyncByteStream, response.stream)
     encoding = response.headers.pop("content-encoding", "identity").strip().lower()
-    inflates = encoding in ("gzip", "x-gzip", "deflate")
-    if not inflates and encoding not in ("", "identity"):
-        raise invalid_response(
-            f"the response has the content encoding {encoding[:50]!r}, which Runward did not "
-            "request"
-        )
-    response.stream = _LimitedStream(stream, inflates=inflates)
+    response.stream = _LimitedStream(stream, inflates=is_compressed(encoding))
+
+
+def is_compressed(encoding: str) -> bool:
+    """Return whether a body with this content coding, in lower case, must be decompressed. Raises
+    ModelError for a coding that Runward did not request."""
+    if encoding in ("gzip", "x-gzip", "deflate"):
+        return True
+    if encoding in ("", "identity"):
+        return False
+    raise invalid_response(
+        f"the response has the content encoding {encoding[:50]!r}, which Runward did not request"
+    )
 
 
 class _LimitedStream(httpx2.AsyncByteStream):
@@ -40,7 +47,7 @@ class _LimitedStream(httpx2.AsyncByteStream):
 
     def __init__(self, stream: httpx2.AsyncByteStream, *, inflates: bool) -> None:
         self._stream = stream
-        self._inflating = zlib.decompressobj(_GZIP_OR_ZLIB) if inflates else None
+        self._inflating = zlib.decompressobj(GZIP_OR_ZLIB) if inflates else None
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         left = MAX_RESPONSE_BYTES
@@ -99,11 +106,6 @@ class LazyModel(ABC, Generic[ClientT]):
     def open_client(self) -> ClientT:
         """Import the SDK, and return its open client. Called on a thread, because the import takes
         more than a second."""
-
-    async def open(self) -> None:
-        """Open the client, so that the first call is as fast as later ones. A call of this method
-        is optional."""
-        await self.client()
 
     async def client(self) -> ClientT:
         """Return the client, which is opened at first use."""

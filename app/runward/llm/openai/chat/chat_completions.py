@@ -4,11 +4,12 @@ from dataclasses import replace
 from typing import Final
 
 from runward.domain.run.response import ModelResponse
+from runward.egress.pool import OpenConnection
 from runward.llm.base import Abilities, ModelError, ModelRequest, OnDelta
 from runward.llm.openai.chat.dialect import DEFAULT, Dialect
 from runward.llm.openai.chat.request import function_tool, request_body
 from runward.llm.openai.chat.response import ChatMerge
-from runward.llm.openai.client import OpenAIModel, TransportFactory
+from runward.llm.openai.client import OpenAIModel
 from runward.llm.openai.request_parts import strictness_losses
 from runward.llm.settings import all_settings
 
@@ -28,9 +29,9 @@ class OpenAIChat(OpenAIModel):
         self,
         api_key: str | None,
         base_url: str | None = None,
-        checked_transport: TransportFactory | None = None,
+        connect: OpenConnection | None = None,
     ) -> None:
-        super().__init__(api_key, base_url, checked_transport)
+        super().__init__(api_key, base_url, connect)
         self._dialects: dict[str, Dialect] = {}
 
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:

@@ -25,6 +25,8 @@ from runward.llm.frames import Frame, as_mapping, join_text
 PROVIDER: Final = "openai"
 CONTENT: Final = "reasoning_content"
 DETAILS: Final = "reasoning_details"
+REASONING: Final = "reasoning"
+_FIELDS: Final = frozenset({CONTENT, DETAILS, REASONING})
 _TEXTS: Final = {"reasoning.text": "text", "reasoning.summary": "summary"}
 """The types of details that a stream splits into pieces, with the name of their text."""
 
@@ -73,9 +75,11 @@ class ReasoningMerge:
     def add(self, message: Frame, thought: str, *, streamed: bool) -> str:
         """Add a delta or a complete message. `thought`: reasoning in its content. Raises
         ModelError."""
+        if not thought and _FIELDS.isdisjoint(message):
+            return ""
         self._has_content |= isinstance(message.get(CONTENT), str)
         pieces = self._add_details(message.get(DETAILS), streamed=streamed)
-        own = message.get(CONTENT) or message.get("reasoning") or pieces
+        own = message.get(CONTENT) or message.get(REASONING) or pieces
         text = thought + (own if isinstance(own, str) else "")
         self._text.append(text)
         return text

@@ -134,10 +134,8 @@ class ChatMerge:
 
     def _choice_of(self, frame: Frame) -> Frame | None:
         """Return the choice with index 0, after the other fields of the frame were read."""
-        if frame.get("error"):
-            raise reported_failure(frame["error"])
-        if frame.get("object") == "error":  # older versions of vLLM
-            raise reported_failure(frame)
+        if frame.get("error") or frame.get("object") == "error":  # older versions of vLLM
+            raise reported_failure(frame.get("error") or frame)
         choice = _first(frame.get("choices"))
         if usage := _usage_in(frame, choice or {}):
             self._usage = read_usage(usage, "prompt", "completion")
@@ -246,16 +244,19 @@ def _is_object(arguments: str) -> bool:
 def _first(choices: Any) -> Frame | None:
     """Return the choice with index 0. A server mixes the frames of several choices if a request
     asks for several."""
-    for choice in cast(list[Any], choices) if isinstance(choices, list) else []:
-        if as_mapping(choice).get("index") in (0, None):
-            return as_mapping(choice)
+    for value in cast(list[Any], choices) if isinstance(choices, list) else []:
+        choice = as_mapping(value)
+        if choice.get("index") in (0, None):
+            return choice
     return None
 
 
 def _usage_in(frame: Frame, choice: Frame) -> Frame:
     """Return the usage. Groq also has it in its own field, and Moonshot in the choice."""
-    own = as_mapping(frame.get("x_groq")).get("usage")
-    return as_mapping(frame.get("usage") or own or choice.get("usage"))
+    usage = frame.get("usage")
+    if not usage and (groq := frame.get("x_groq")):
+        usage = as_mapping(groq).get("usage")
+    return as_mapping(usage or choice.get("usage"))
 
 
 def _of_parts(content: Any) -> tuple[str, str]:

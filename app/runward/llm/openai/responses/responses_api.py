@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import Final
 
 from runward.domain.run.response import ModelResponse
+from runward.egress.pool import OpenConnection
 from runward.llm.base import Abilities, ModelError, ModelRequest, OnDelta
-from runward.llm.openai.client import OpenAIModel, TransportFactory
+from runward.llm.openai.client import OpenAIModel
 from runward.llm.openai.request_parts import strictness_losses
 from runward.llm.openai.responses.request import request_body
 from runward.llm.openai.responses.response import ResponseMerge
@@ -54,9 +55,9 @@ class OpenAIResponses(OpenAIModel):
         self,
         api_key: str | None,
         base_url: str | None = None,
-        checked_transport: TransportFactory | None = None,
+        connect: OpenConnection | None = None,
     ) -> None:
-        super().__init__(api_key, base_url, checked_transport)
+        super().__init__(api_key, base_url, connect)
         self._unsealed: set[str] = set()
 
     async def respond(self, request: ModelRequest, on_delta: OnDelta) -> ModelResponse:
