@@ -21,7 +21,6 @@ from sqlalchemy.exc import DBAPIError
 from runward.api.app import create_app
 from runward.api.http.auth import AnyKey, Operator, RunsReader, RunsWriter
 from runward.api.http.dependencies import LiveDep
-from runward.api.http.middleware import should_log
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import (
     CallPath,
@@ -31,6 +30,7 @@ from runward.api.http.params import (
     ToolPath,
     WaitSeconds,
 )
+from runward.api.http.response_sender import should_log
 from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.api.runs.request_models import CancelRun, StartRun, SubmitToolResult

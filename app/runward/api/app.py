@@ -1,24 +1,68 @@
-"""The HTTP application: its routers, middleware and error handlers."""
+"""The HTTP application: what is between the server and a route."""
 
 from collections.abc import Iterable, Set
-from typing import Final
+from functools import cached_property
+from typing import Any
 
-from fastapi import APIRouter, FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
+import structlog
+from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
-from starlette.routing import Match, Route
-from starlette.types import Scope
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
 
-from runward.api.http.middleware import AllowedHosts, CompressionMiddleware, RequestMiddleware
-from runward.api.http.problems import log_unavailable, make_error_response, make_framework_problem
+from runward.api.http.hosts import AllowedHosts
+from runward.api.http.problems import (
+    describe_request,
+    log_unavailable,
+    make_error_response,
+    make_framework_problem,
+)
+from runward.api.http.response_sender import ResponseSender, TruncatedResponseError
+from runward.api.http.route_table import RouteTable
 from runward.api.openapi import docs, document
-from runward.api.openapi.descriptions import VERSION
-from runward.domain.errors import AppError
 from runward.services import Services
+from runward.store.postgres.db import is_outage, log_fields
 
-COMPRESSED_BYTES: Final = 1024
-"""Minimum size of a compressed response, in bytes. Smaller responses fit into one packet. Event
-streams are never compressed."""
+log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
+
+class Application:
+    """The ASGI application. An unexpected exception is logged with the request ID. The client
+    receives only the ID."""
+
+    def __init__(
+        self, services: Services | None, routers: Iterable[APIRouter], hosts: Set[str]
+    ) -> None:
+        self.services = services
+        self.routes = [route for router in routers for route in router.routes]
+        self._table = RouteTable(self.routes)
+        self._hosts = AllowedHosts(hosts)
+
+    @cached_property
+    def openapi(self) -> dict[str, Any]:
+        return document.build_document(self.routes)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert scope["type"] == "http"
+        sender = ResponseSender(scope, send)
+        if sender.for_head:
+            scope = {**scope, "method": "GET"}
+        scope["app"] = self
+        scope["state"] = {"request_id": sender.request_id}
+        receive = sender.wrap_receive(receive)
+        try:
+            self._hosts.check(scope)
+            route, scope["path_params"] = self._table.find(scope["path"], scope["method"])
+            scope["route"] = route
+            await route.app(scope, receive, sender.send)
+        except ClientDisconnect:
+            return
+        except Exception as error:
+            request = Request(scope)
+            if sender.started:
+                _log_truncated(request, error)
+                raise TruncatedResponseError from error
+            await _respond_to(error, request)(scope, receive, sender.send)
 
 
 def create_app(
@@ -26,54 +70,26 @@ def create_app(
     routers: Iterable[APIRouter] = (),
     *,
     hosts: Set[str] = frozenset({"*"}),
-) -> FastAPI:
+) -> Application:
     """Return the application. `hosts`: the patterns of `AllowedHosts`."""
-    app = FastAPI(
-        title="Runward",
-        version=VERSION,
-        openapi_url=None,
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        telemetry={"operation_spans": False},
-    )
-    app.state.services = services
-    # The middleware that is added last is the outermost.
-    app.add_middleware(CompressionMiddleware, minimum_size=COMPRESSED_BYTES, compresslevel=5)
-    app.add_middleware(AllowedHosts, patterns=hosts)
-    app.add_middleware(RequestMiddleware)
-    for kind in (AppError, RequestValidationError):
-        app.add_exception_handler(kind, _handle_known_error)
-    app.add_exception_handler(HTTPException, _handle_http_exception)
-    for router in (*routers, docs.make_docs_router()):
-        # include_router is not used, because it would match every path twice.
-        app.router.routes.extend(router.routes)
-    document.install(app)
-    return app
+    return Application(services, (*routers, docs.make_docs_router()), hosts)
 
 
-async def _handle_known_error(request: Request, error: Exception) -> Response:
-    answer = make_error_response(request, error)
-    assert answer is not None
-    log_unavailable(request, answer, error)
-    return answer
+def _respond_to(error: Exception, request: Request) -> Response:
+    match request.method, error:
+        case "OPTIONS", HTTPException(status_code=405, headers=headers):
+            return Response(status_code=204, headers=headers)
+        case _:
+            response = make_error_response(request, error)
+    if response is None:
+        log.exception("request.failed", **describe_request(request), exc_info=error)
+        return make_framework_problem(request, 500)
+    log_unavailable(request, response, error)
+    return response
 
 
-async def _handle_http_exception(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    if error.status_code != 405:
-        return make_framework_problem(request, error.status_code, error.headers)
-    headers = {"Allow": ", ".join(_list_allowed_methods(request.app, request.scope))}
-    if request.method == "OPTIONS":
-        return Response(status_code=204, headers=headers)
-    return make_framework_problem(request, 405, headers)
-
-
-def _list_allowed_methods(app: FastAPI, scope: Scope) -> list[str]:
-    """Return the methods of all routes with the path. The framework lists only those of the first
-    route."""
-    methods = {"OPTIONS"}
-    for route in app.router.routes:
-        if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE:
-            methods |= route.methods or set()
-    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
+def _log_truncated(request: Request, error: Exception) -> None:
+    if is_outage(error):
+        log.warning("request.cut", **describe_request(request), **log_fields(error))
+    else:
+        log.error("request.failed", **describe_request(request), exc_info=error)

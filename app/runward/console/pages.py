@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Final
 
 from fastapi import APIRouter, Request, Response
+from starlette.routing import Route
 
 from runward.domain.errors import NotFoundError
 
@@ -57,20 +58,18 @@ class StaticFile:
 
 
 def router() -> APIRouter:
-    routes = APIRouter(redirect_slashes=False, include_in_schema=False)
     found = _load_files()
 
-    @routes.get("/")
-    async def console(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+    async def console(request: Request) -> Response:
         return found["index.html"].respond(request)
 
-    @routes.get("/console/{name}")
-    async def console_file(request: Request, name: str) -> Response:  # pyright: ignore[reportUnusedFunction]
+    async def console_file(request: Request) -> Response:
+        name = request.path_params["name"]
         if name not in found:
             raise NotFoundError
         return found[name].respond(request)
 
-    return routes
+    return APIRouter(routes=[Route("/", console), Route("/console/{name}", console_file)])
 
 
 def _load_files() -> dict[str, StaticFile]:

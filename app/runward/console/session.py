@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, cast
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.routing import Route
 
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, format_id
@@ -27,11 +28,10 @@ class SignIn(BaseModel):
 
 
 def router() -> APIRouter:
-    routes = APIRouter(redirect_slashes=False, include_in_schema=False)
-    routes.add_api_route(PATH, sign_in, methods=["POST"])
-    routes.add_api_route(PATH, read_session, methods=["GET"])
-    routes.add_api_route(PATH, sign_out, methods=["DELETE"])
-    return routes
+    handlers = {"POST": sign_in, "GET": read_session, "DELETE": sign_out}
+    return APIRouter(
+        routes=[Route(PATH, handler, methods=[name]) for name, handler in handlers.items()]
+    )
 
 
 async def sign_in(request: Request) -> Response:
@@ -129,4 +129,4 @@ async def read_key(request: Request) -> str:
 
 
 def _services(request: Request) -> Services:
-    return cast(Services, request.app.state.services)
+    return cast(Services, request.app.services)

@@ -23,7 +23,7 @@ from runward.api.responses.log import ResponseLog
 from runward.api.responses.log_reader import follow_response
 from runward.api.responses.parts import ResponseSnapshot
 from runward.api.responses.routes import HOLD_SECONDS
-from runward.api.runs.acceptance import AcceptResult, accept_once
+from runward.api.runs.acceptance import AcceptResult, accept_once, with_current_agent
 from runward.api.runs.cancel import cancel
 from runward.api.runs.erase import finish_unstored
 from runward.domain import errors as e
@@ -78,7 +78,7 @@ async def create_chat_completion(
         frames = _frames(storage, queue, live, project_id, found, body, request_key)
         return frames, _make_headers(found)
 
-    return await start_stream(storage, live, principal, streamed)
+    return await start_stream(live, principal, streamed)
 
 
 async def _accept(
@@ -92,7 +92,8 @@ async def _accept(
     async def accept() -> AcceptResult:
         return await start(storage, registry, queue, principal, body, request_key)
 
-    found = await accept_once(storage, request_key, accept)
+    current = with_current_agent(registry, principal.project_id, accept)
+    found = await accept_once(storage, request_key, current)
     if found.run.erased_at is not None:
         raise e.RunErasedError
     return found

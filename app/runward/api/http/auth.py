@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import Depends, Request
 
-from runward.api.http.dependencies import RouteDependency, get_services
+from runward.api.http.requests import ApiRequest, get_services
 from runward.domain.errors import ForbiddenError, InsufficientScopeError, UnauthenticatedError
 from runward.domain.registry import console_access
 from runward.domain.registry.scopes import READ_APPROVALS, READ_RUNS, READ_TOOLS, Principal, Scope
@@ -15,14 +15,19 @@ MAX_TOKEN_BYTES: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Requirement(RouteDependency):
-    """The scopes of which a key must have at least one. If there are none, any valid key is
-    accepted. Checked before the body is read."""
+class Requirement:
+    """Marks a parameter as the principal. The scopes of which a key must have at least one. If
+    there are none, any valid key is accepted. Checked before the body is read."""
 
     any_of: tuple[Scope, ...]
     operator: bool = False
 
-    async def prepare(self, request: Request) -> None:
+    def __call__(self) -> None:
+        """FastAPI requires that a dependency can be called. The route calls `authenticate`."""
+        raise NotImplementedError
+
+    async def authenticate(self, request: ApiRequest) -> Principal:
+        """Return the principal of the request. Raises AppErrors."""
         principal = await _authenticate(request)
         if not principal.may(self.any_of):
             raise InsufficientScopeError(self.any_of)
@@ -31,10 +36,7 @@ class Requirement(RouteDependency):
                 "Only an API key of the project `default` with the scope `admin` can "
                 "send this request."
             )
-        request.state.principal = principal
-
-    def value(self, request: Request) -> Principal:
-        return request.state.principal
+        return principal
 
 
 def require(*any_of: Scope, operator: bool = False) -> Any:
@@ -53,10 +55,10 @@ Admin = Annotated[Principal, require(Scope.ADMIN)]
 Operator = Annotated[Principal, require(Scope.ADMIN, operator=True)]
 
 
-async def _authenticate(request: Request) -> Principal:
+async def _authenticate(request: ApiRequest) -> Principal:
     """Return the principal of the request. A key in the header has precedence over the cookie.
     Raises UnauthenticatedError and ForbiddenError."""
-    if "authorization" in request.headers or "cookie" not in request.headers:
+    if request.get_header(b"authorization") is not None or request.get_header(b"cookie") is None:
         return await authenticate_key(request)
     services = get_services(request)
     access, queue = services.access, services.queue

@@ -5,11 +5,12 @@ import asyncio
 import re
 from typing import Any, Final
 
-from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import JsonValue, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
+from starlette.requests import ClientDisconnect
 
+from runward.api.http.requests import ApiRequest
 from runward.api.http.validation import suggest_field
 from runward.domain import strict_json
 from runward.domain.errors import (
@@ -27,74 +28,66 @@ MAX_DETAILED_ERRORS: Final = 1_000
 """Maximum number of errors in a body that are described one by one. More would block the process
 for seconds."""
 
+NO_BODY: Final = object()
+
 _JSON_TYPE: Final = re.compile(
     r'application/(?:[\w.+-]+\+)?json[ \t]*(?:;[ \t]*charset="?utf-8"?[ \t]*)?;?\s*',
     re.IGNORECASE | re.ASCII,
 )
 
 
-class ValidatedRequest(Request):
-    """A request whose body was read and validated. `json()` returns the instance of the model,
-    which FastAPI uses unchanged."""
-
-    raw: bytes = b""
-    validated: Any = None
-
-    async def body(self) -> bytes:
-        return self.raw
-
-    async def json(self) -> Any:
-        return self.validated
-
-
-async def read_request(
-    request: Request, max_bytes: int, adapter: TypeAdapter[Any] | None
-) -> ValidatedRequest:
-    """Read and validate the request. `adapter`: the type of the body. None: the route accepts no
-    body except an empty object."""
-    done = ValidatedRequest(request.scope, request.receive)
-    done.raw = await read_bytes(request, max_bytes)
-    if not done.raw:
-        return done
-    value = strict_json.parse_body(done.raw)
-    done.validated = _reject_body(value) if adapter is None else _validate(adapter, done.raw, value)
-    return done
+async def read_body(request: ApiRequest, max_bytes: int, adapter: TypeAdapter[Any] | None) -> Any:
+    """Return the validated body, or NO_BODY if the request has none. `adapter`: the type of the
+    body. None: the route accepts no body except an empty object."""
+    request.raw = await read_bytes(request, max_bytes)
+    if not request.raw:
+        return NO_BODY
+    value = strict_json.parse_body(request.raw)
+    if adapter is None:
+        _reject_body(value)
+        return NO_BODY
+    return _validate(adapter, request.raw, value)
 
 
-def _has_body(request: Request) -> bool:
-    headers = request.headers
-    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
-
-
-async def read_bytes(request: Request, max_bytes: int) -> bytes:
+async def read_bytes(request: ApiRequest, max_bytes: int) -> bytes:
     """Return the body, which is empty if the request has none. Raises an AppError if the body is
-    too large, arrives too slowly, or is not declared as JSON."""
-    if not _has_body(request):
+    too large, arrives too slowly, or is not declared as JSON. Raises ClientDisconnect."""
+    declared = request.get_header(b"content-length") or "0"
+    if declared == "0" and request.get_header(b"transfer-encoding") is None:
         return b""
-    declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared[:20]) > max_bytes:
         raise PayloadTooLargeError(max_bytes)
-    chunks: list[bytes] = []
-    size = 0
     try:
         async with asyncio.timeout(READ_SECONDS):
-            async for chunk in request.stream():
-                size += len(chunk)
-                if size > max_bytes:
-                    raise PayloadTooLargeError(max_bytes)
-                chunks.append(chunk)
+            body = await _receive_body(request, max_bytes)
     except TimeoutError:
         raise RequestTimeoutError from None
-    if size:
+    if body:
         _check_type(request)
+    return body
+
+
+async def _receive_body(request: ApiRequest, max_bytes: int) -> bytes:
+    chunks: list[bytes] = []
+    size, more = 0, True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk: bytes = message.get("body", b"")
+        size += len(chunk)
+        if size > max_bytes:
+            raise PayloadTooLargeError(max_bytes)
+        chunks.append(chunk)
+        more = message.get("more_body", False)
     return b"".join(chunks)
 
 
-def _check_type(request: Request) -> None:
-    content_type = request.headers.get("content-type", "")
+def _check_type(request: ApiRequest) -> None:
+    content_type = request.get_header(b"content-type") or ""
     if content_type != "application/json" and not _JSON_TYPE.fullmatch(content_type):
         raise UnsupportedMediaTypeError
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
+    if (request.get_header(b"content-encoding") or "identity").lower() != "identity":
         raise UnsupportedMediaTypeError(
             "The request body must not be compressed. Send the body without `Content-Encoding`."
         )

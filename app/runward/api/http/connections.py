@@ -11,6 +11,7 @@ from pydantic_core import to_json
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from runward.api.http.problems import FRAMEWORK_ERRORS, MEDIA_TYPE, build_problem
+from runward.api.http.write_buffer import BufferedTransport
 from runward.domain.errors import UnavailableError
 
 log = structlog.get_logger()
@@ -46,17 +47,19 @@ class LimitedProtocol(HttpToolsProtocol):
             )
             transport.close()
             return
-        super().connection_made(transport)
+        super().connection_made(BufferedTransport(transport, self.loop))
         self._expect_head()
 
     def data_received(self, data: bytes) -> None:
         if self._is_refused or self._ignores_data:
             return
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
         idle = cast(Any, self.cycle) is None or self.cycle.response_complete
         if idle and self._timer is None:
             self._expect_head()
-        super().data_received(data)
-        if (self._in_head or self._in_trailers) and not self.transport.is_closing():
+        if self._in_head or self._in_trailers:
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES:
                 self._refuse(431)

@@ -8,8 +8,8 @@ from fastapi import Depends, Request, Response
 from pydantic import JsonValue
 from pydantic_core import from_json, to_json
 
-from runward.api.http.body import ValidatedRequest
 from runward.api.http.params import IdempotencyKey
+from runward.api.http.requests import ApiRequest
 from runward.api.http.responses import json_response
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId
@@ -38,9 +38,11 @@ class IdempotentRequest:
     ) -> "IdempotentRequest":
         """Return the request's key and fingerprint. The path is part of the fingerprint: the same
         key and body on another path is a different request."""
-        assert isinstance(request, ValidatedRequest)
+        assert isinstance(request, ApiRequest)
         body: JsonValue = parse(request.raw.decode()) if key is not None and request.raw else None
-        return cls(project_id, f"{request.method} {request.url.path}", compute_digest(body), key)
+        return cls(
+            project_id, f"{request.method} {request.scope['path']}", compute_digest(body), key
+        )
 
     def with_key(self, new: NewRun) -> NewRun:
         """Return the request with its key. The commit that accepts the run also stores the key."""
@@ -53,12 +55,11 @@ class IdempotentRequest:
             raise e.IdempotencyMismatchError
 
 
-async def _read_request_key(
+def _read_request_key(
     request: Request, idempotency_key: IdempotencyKey = None
 ) -> IdempotentRequest:
-    return IdempotentRequest.from_request(
-        request, request.state.principal.project_id, idempotency_key
-    )
+    assert isinstance(request, ApiRequest)
+    return IdempotentRequest.from_request(request, request.principal.project_id, idempotency_key)
 
 
 RequestKey = Annotated[IdempotentRequest, Depends(_read_request_key)]

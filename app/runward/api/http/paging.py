@@ -148,7 +148,7 @@ BEFORE: Final = (
 )
 
 
-async def _read_page_params(
+def _read_page_params(
     limit: PageLimit = 20,
     after: Annotated[str | None, Query(max_length=128, description=AFTER)] = None,
     before: Annotated[str | None, Query(max_length=128, description=BEFORE)] = None,
@@ -160,7 +160,7 @@ async def _read_page_params(
     return PageParams(limit, after, before, order == "desc")
 
 
-async def _read_named_page_params(
+def _read_named_page_params(
     limit: PageLimit = 20,
     after: Annotated[str | None, Query(max_length=128, description=AFTER)] = None,
     before: Annotated[str | None, Query(max_length=128, description=BEFORE)] = None,
@@ -172,7 +172,7 @@ async def _read_named_page_params(
     return PageParams(limit, after, before, order == "desc")
 
 
-async def _read_ordered_page_params(
+def _read_ordered_page_params(
     limit: PageLimit = 100,
     after: Annotated[str | None, Query(max_length=600, description=AFTER)] = None,
     before: Annotated[str | None, Query(max_length=600, description=BEFORE)] = None,

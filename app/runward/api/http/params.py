@@ -109,7 +109,7 @@ MaxArgumentsBytes = Annotated[
 ]
 
 
-async def _read_wait(
+def _read_wait(
     wait: Annotated[
         float | None,
         Query(
@@ -161,7 +161,7 @@ class Cursor:
         return e.InvalidRequestError(errors=[e.FieldError(self.parameter, message)])
 
 
-async def _read_cursor(
+def _read_cursor(
     after: Annotated[
         str | None,
         Query(

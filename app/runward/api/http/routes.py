@@ -1,20 +1,24 @@
-"""Everything that a route does before its handler: authenticate the request, check its path and
-query names, and validate its body. The checks are in this order, so that unauthenticated requests
-cost little."""
+"""Everything that a route does around its handler: authenticate the request, check its path and
+query names, validate its body, compute the handler's arguments, and encode the result. The checks
+are in this order, so that unauthenticated requests cost little."""
 
 import re
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Set
+from collections.abc import Callable, Coroutine, Mapping, Set
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, get_args, get_origin
+from inspect import iscoroutinefunction
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Request, Response
-from fastapi.dependencies.models import Dependant
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
+from pydantic.fields import FieldInfo
+from starlette.types import Receive, Scope, Send
 
-from runward.api.http import body
+from runward.api.http.arguments import Arguments, make_missing_error
 from runward.api.http.auth import Requirement
-from runward.api.http.dependencies import RouteDependency, extract_dependencies, get_services
+from runward.api.http.body import NO_BODY, read_body
+from runward.api.http.requests import ApiRequest, get_services
 from runward.api.http.responses import apply_etag, json_response
 from runward.domain.errors import FieldError, InvalidRequestError, NotFoundError
 from runward.domain.json import clean_text
@@ -35,44 +39,46 @@ SINGLE_HEADERS: Final = ("Idempotency-Key", "Last-Event-ID")
 
 
 class StrictRoute(APIRoute):
+    """A route that FastAPI describes in openapi.json, and that processes requests without
+    FastAPI."""
+
     rules: "RouteRules"
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        assert iscoroutinefunction(self.endpoint)
+        self.rules = RouteRules.from_route(self)
+        self.app = self._serve
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        self.rules = rules = RouteRules.from_route(self)
-        assert self.dependant.call is not None
-        self.dependant.call = _encode_result(self.dependant.call, self.status_code or 200)
-        handle = super().get_route_handler()
+        """Return no handler, because `_serve` is the application of this route."""
+        return None  # type: ignore[return-value]
 
-        async def strictly(request: Request) -> Response:
-            for given in rules.dependencies:
-                await given.prepare(request)
-            check_path(request)
-            rules.check_query(request)
-            check_headers(request)
-            limits = get_services(request).limits
-            read = await body.read_request(request, limits.max_body_bytes, rules.body)
-            response = await handle(read)
-            return apply_etag(request, response)
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._respond(ApiRequest(scope, receive))
+        await response(scope, receive, send)
 
-        return strictly
-
-
-def _encode_result(handler: Callable[..., Any], status: int) -> Callable[..., Any]:
-    """Return the handler with its result as a response. A Response stays unchanged, a model becomes
-    JSON, and None becomes an empty body."""
-
-    async def call(**values: Any) -> Response:
-        result = await handler(**values)
-        if isinstance(result, Response):
-            return result
-        return Response(status_code=204) if result is None else json_response(result, status)
-
-    return call
+    async def _respond(self, request: ApiRequest) -> Response:
+        rules = self.rules
+        if rules.requirement is not None:
+            request.principal = await rules.requirement.authenticate(request)
+        check_path(request)
+        rules.check_query(request)
+        check_headers(request)
+        limits = get_services(request).limits
+        body = await read_body(request, limits.max_body_bytes, rules.body)
+        result = await self.endpoint(**rules.compute_arguments(request, body))
+        if not isinstance(result, Response):
+            status = self.status_code or 200
+            empty = result is None
+            result = Response(status_code=204) if empty else json_response(result, status)
+        return apply_etag(request, result)
 
 
 @dataclass(frozen=True, slots=True)
 class RouteRules:
-    dependencies: tuple[RouteDependency, ...]
+    requirement: Requirement | None
+    arguments: Arguments
     query_names: frozenset[str]
     """Query parameters. All except `lists` may occur at most once in a request."""
     lists: frozenset[str]
@@ -80,36 +86,47 @@ class RouteRules:
     numbers: Mapping[str, type]
     """The query parameters that are numbers."""
     body: TypeAdapter[Any] | None
+    body_argument: str | None
+    body_default: Any
+    """The argument for a request without a body. NO_BODY: the body is required."""
     has_inputs: bool
     """Whether the operation has a body, or parameters other than those in its path."""
 
     @classmethod
     def from_route(cls, route: APIRoute) -> "RouteRules":
-        given = extract_dependencies(route.dependant)
-        parts = list(_iterate_dependants(route.dependant))
-        fields = [field for part in parts for field in part.query_params]
-        body = _make_body_adapter(route)
+        arguments = Arguments.from_dependant(route.dependant)
+        dependencies = [one.call for one in route.dependant.dependencies]
+        parameters = [one for one in arguments.list_parameters() if one.place != "path"]
+        in_query = [one for one in parameters if one.place == "query"]
+        body = route.body_field
+        info = None if body is None else body.field_info
         return cls(
-            dependencies=given,
-            query_names=frozenset(field.alias for field in fields),
-            lists=frozenset(
-                field.alias
-                for field in fields
-                if any(get_origin(one) is list for one in get_args(field.field_info.annotation))
-            ),
+            requirement=next((one for one in dependencies if isinstance(one, Requirement)), None),
+            arguments=arguments,
+            query_names=frozenset(one.name for one in in_query),
+            lists=frozenset(one.name for one in in_query if one.is_list),
             numbers={
-                field.alias: kind
-                for field in fields
-                for kind in _NUMBER_FORMATS
-                if kind in (field.field_info.annotation, *get_args(field.field_info.annotation))
+                one.name: kind for one in in_query for kind in _NUMBER_FORMATS if kind in one.types
             },
-            body=body,
-            has_inputs=bool(body or fields or any(part.header_params for part in parts)),
+            body=None if info is None else _make_adapter(info),
+            body_argument=None if body is None else body.name,
+            body_default=NO_BODY if info is None or info.is_required() else info.default,
+            has_inputs=bool(body or parameters),
         )
 
-    @property
-    def requirement(self) -> Requirement | None:
-        return next((given for given in self.dependencies if isinstance(given, Requirement)), None)
+    def compute_arguments(self, request: ApiRequest, body: Any) -> dict[str, Any]:
+        """Return the arguments of the handler. `body`: the validated body, or NO_BODY. Raises
+        RequestValidationError, and the AppErrors of functions that compute an argument."""
+        errors: list[Any] = []
+        values = self.arguments.compute(request, errors)
+        if self.body_argument is not None:
+            value = self.body_default if body is NO_BODY else body
+            if value is NO_BODY:
+                errors.append(make_missing_error("body"))
+            values[self.body_argument] = value
+        if errors:
+            raise RequestValidationError(errors)
+        return values
 
     def check_query(self, request: Request) -> None:
         if not request.scope["query_string"]:
@@ -137,6 +154,11 @@ class RouteRules:
         return None
 
 
+def _make_adapter(info: FieldInfo) -> TypeAdapter[Any]:
+    shape: Any = Annotated[info.annotation, info]  # pyright: ignore
+    return TypeAdapter[Any](shape)
+
+
 def make_router(tag: str, prefix: str = "/v1") -> APIRouter:
     """Return the router of one resource. The names of its handlers are the operation IDs in
     openapi.json."""
@@ -150,13 +172,15 @@ def make_router(tag: str, prefix: str = "/v1") -> APIRouter:
 
 
 def check_path(request: Request) -> None:
-    if not all(is_text(str(value)) for value in request.path_params.values()):
+    if not all(is_text(value) for value in request.path_params.values()):
         raise NotFoundError
 
 
-def check_headers(request: Request) -> None:
+def check_headers(request: ApiRequest) -> None:
     """Raise InvalidRequestError if a header occurs twice, because a proxy may have read the other
     value."""
+    if not request.has_repeated_headers:
+        return
     names = [name.decode("latin-1") for name, _ in request.scope["headers"]]
     twice = [name for name in SINGLE_HEADERS if names.count(name.lower()) > 1]
     if twice:
@@ -167,17 +191,3 @@ def check_headers(request: Request) -> None:
 def is_text(value: str) -> bool:
     """Return whether PostgreSQL can store the text: it has no NUL and no lone surrogates."""
     return clean_text(value) is value
-
-
-def _iterate_dependants(dependant: Dependant) -> Iterator[Dependant]:
-    yield dependant
-    for inner in dependant.dependencies:
-        yield from _iterate_dependants(inner)
-
-
-def _make_body_adapter(route: APIRoute) -> TypeAdapter[Any] | None:
-    if route.body_field is None:
-        return None
-    info = route.body_field.field_info
-    shape: Any = Annotated[info.annotation, info]  # pyright: ignore
-    return TypeAdapter[Any](shape)

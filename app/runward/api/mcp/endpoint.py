@@ -19,7 +19,7 @@ from starlette.types import Message, Receive, Scope, Send
 from runward.api.events.open_streams import count_stream, respond_with_stream
 from runward.api.http.auth import authenticate_key
 from runward.api.http.body import read_bytes
-from runward.api.http.dependencies import get_services
+from runward.api.http.requests import ApiRequest, get_services
 from runward.api.mcp import prompts, protocol, resources
 from runward.api.mcp.calls import (
     McpRunSession,
@@ -74,7 +74,7 @@ class Endpoint:
     """The ASGI application. Raises AppErrors before anything is sent."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive)
+        request = ApiRequest(scope, receive)
         services = get_services(request)
         registry, access, limits = services.registry, services.access, services.limits
         if "mcp" not in registry.executors:
@@ -316,7 +316,7 @@ def _open_stream(request: Request, services: Services, principal: Principal) -> 
     else:
         rest = ContinuedStream(services, principal, position, elicits=session.elicits)
         frames = rest.encode()
-    return respond_with_stream(services.storage, services.live, principal, frames)
+    return respond_with_stream(services.live, principal, frames)
 
 
 def _refuse_body(error: e.AppError) -> Response:

@@ -65,8 +65,9 @@ class McpSubscription:
 
     def follow(self) -> Notices:
         """Yield the notifications until the process stops or the key is no longer valid."""
-        storage, principal = self.services.storage, self.tasks.principal
-        return check_key(storage, principal, self._merge(), lambda one: one is not None)
+        live = self.services.live
+        key = live.get_key_check(self.tasks.principal)
+        return check_key(key, self._merge(), lambda one: one is not None)
 
     async def _merge(self) -> AsyncGenerator[Notice | None]:
         found: _Queue = asyncio.Queue()

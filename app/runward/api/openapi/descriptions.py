@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+TITLE: Final = "Runward"
 VERSION: Final = "0.1.0"
 """The version in pyproject.toml. It is repeated here for checkouts that are not installed."""
 

@@ -46,7 +46,7 @@ def make_docs_router() -> APIRouter:
 async def _document(request: Request) -> Json:
     """Return the rendered page. It is created at the first request, which takes some tenths of a
     second of CPU time."""
-    return await asyncio.to_thread(request.app.openapi)
+    return await asyncio.to_thread(lambda: request.app.openapi)
 
 
 def render_page(document: Json) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
-from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic_core import to_json
+from starlette.routing import BaseRoute
 
 from runward.api.http.openai_errors import OPENAI_PATH
 from runward.api.http.openai_errors import STATUSES as OPENAI_STATUSES
@@ -21,6 +21,8 @@ from runward.api.openapi.descriptions import (
     LICENSE,
     SERVERS,
     TAGS,
+    TITLE,
+    VERSION,
 )
 from runward.api.openapi.tidy import Json
 from runward.api.responses.response_models import OpenAIError
@@ -80,23 +82,13 @@ _RETRY_AFTER: Final[Json] = {
 }
 
 
-def install(app: FastAPI) -> None:
-    """Make `app.openapi()` build the document on the first call and return it on later calls."""
-
-    def once() -> Json:
-        if app.openapi_schema is None:
-            app.openapi_schema = build_document(app)
-        return app.openapi_schema
-
-    app.openapi = once
-
-
-def build_document(app: FastAPI) -> Json:
-    routes = [r for r in app.router.routes if isinstance(r, StrictRoute) and r.include_in_schema]
+def build_document(all_routes: Iterable[BaseRoute]) -> Json:
+    """Return the document of the routes that are part of the API."""
+    routes = [one for one in all_routes if isinstance(one, StrictRoute) and one.include_in_schema]
     used = {tag for route in routes for tag in route.tags}
     document = get_openapi(
-        title=app.title,
-        version=app.version,
+        title=TITLE,
+        version=VERSION,
         description=INTRODUCTION,
         license_info=LICENSE,
         servers=SERVERS,

@@ -106,10 +106,7 @@ def _build_spec(options: RequestModel, function: FunctionDefinition) -> ToolSpec
 
 
 def get_tool_tag(value: object) -> str:
-    """Return the name of the model that a tool in a request has. `value`: its JSON, or the model,
-    because FastAPI validates a body again."""
-    if isinstance(value, RequestModel):
-        return type(value).__name__
+    """Return the name of the model that a tool in a request has. `value`: its JSON."""
     match value:
         case {"type": "function", "function": dict()}:
             return "NestedFunctionTool"

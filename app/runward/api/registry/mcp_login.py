@@ -14,9 +14,10 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from runward.api.http.auth import ToolsWriter
-from runward.api.http.dependencies import AccessDep, RegistryDep, StorageDep, get_services
+from runward.api.http.dependencies import AccessDep, RegistryDep, StorageDep
 from runward.api.http.idempotency import RequestKey, has_stored_response, respond_once
 from runward.api.http.params import McpServerPath
+from runward.api.http.requests import get_services
 from runward.api.http.routes import make_router
 from runward.api.registry.mcp_checks import (
     fill_credentials,

@@ -38,7 +38,7 @@ from runward.api.responses.response_models import (
     ResponseObject,
 )
 from runward.api.responses.sealed_reasoning import make_seal
-from runward.api.runs.acceptance import AcceptResult, accept_once
+from runward.api.runs.acceptance import AcceptResult, accept_once, with_current_agent
 from runward.api.runs.cancel import cancel
 from runward.api.runs.erase import erase, finish_unstored
 from runward.domain import errors as e
@@ -63,7 +63,7 @@ _STREAMED: Final[dict[int | str, dict[str, Any]]] = {
 ResponsePath = Annotated[str, Path(description="ID of the response.")]
 
 
-async def _read_included(
+def _read_included(
     include: Annotated[
         list[Includable] | None,
         Query(
@@ -113,7 +113,7 @@ async def create_response(
         return frames, REPLAY_HEADERS if replayed else {}
 
     if body.stream:
-        return await start_stream(storage, live, principal, streamed)
+        return await start_stream(live, principal, streamed)
     log, replayed = await _start_response(storage, registry, queue, principal, body, request_key)
     headers = REPLAY_HEADERS if replayed else {}
     if body.background:
@@ -155,7 +155,8 @@ async def _start_response(
             storage, registry, queue, principal, body, request_key, items, continued_from
         )
 
-    accepted = await accept_once(storage, request_key, start)
+    current = with_current_agent(registry, principal.project_id, start)
+    accepted = await accept_once(storage, request_key, current)
     run = accepted.run
     if run.erased_at is not None:
         raise e.RunErasedError
@@ -259,9 +260,7 @@ async def get_response(
     after = -1 if starting_after is None else starting_after
     seal = make_seal(storage.vault, principal.project_id)
     log = log_reader.create_log(view, id_, after, seal=seal, include=included)
-    return respond_with_stream(
-        storage, live, principal, _frames(storage, live, principal.project_id, log)
-    )
+    return respond_with_stream(live, principal, _frames(storage, live, principal.project_id, log))
 
 
 @routes.delete("/responses/{response_id}")
