@@ -6,12 +6,12 @@ import os
 
 from alembic import context
 from sqlalchemy import Connection, NullPool
-from sqlalchemy.ext.asyncio import create_async_engine
 
-from runward.store.migration_scripts import default_differs
+from runward.store.migration_scripts import default_differs, is_compared
 from runward.store.postgres import embedded
 from runward.store.postgres.addresses import read_url
 from runward.store.postgres.db import DRIVER
+from runward.store.postgres.engine import create_async_engine
 from runward.store.postgres.tables import metadata
 
 
@@ -21,6 +21,7 @@ def migrate(connection: Connection) -> None:
         target_metadata=metadata,
         transaction_per_migration=True,
         compare_server_default=default_differs,
+        include_object=is_compared,
     )
     with context.begin_transaction():
         context.run_migrations()

@@ -145,6 +145,17 @@ async def test_a_lease_that_expires_during_a_lock_wait_writes_nothing(store: Sto
     assert await store.log(state.id) == ["run.created", "run.started"]
 
 
+async def test_a_run_that_is_deleted_during_a_lock_wait_leaves_no_records(store: Store) -> None:
+    """No foreign key would refuse them."""
+    state = await store.leased()
+    async with store.locked(state.id) as tx:
+        writing = asyncio.create_task(store.write(step(state, "late")))
+        await store.until_blocked()
+        await tx.execute(text("DELETE FROM runs"))
+    assert await writing == ["lost"]
+    assert await store.value("SELECT count(*) FROM run_events") == 0
+
+
 async def test_a_lease_that_was_renewed_during_a_lock_wait_is_alive(store: Store) -> None:
     """The row that the statement saw first had expired; the one that counts has not."""
     state = await store.leased(lease=SHORT)

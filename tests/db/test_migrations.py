@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from runward.domain.errors import OperatorError
 from runward.store import migrations
-from runward.store.migration_scripts import default_differs
+from runward.store.migration_scripts import default_differs, is_compared
 from runward.store.postgres import registry_tables
 from runward.store.postgres.connection_errors import DatabaseRefusedError
 from runward.store.postgres.tables import metadata
@@ -65,7 +65,7 @@ async def test_many_processes_may_migrate_at_once(empty_database_url: str) -> No
 
 async def test_the_migrated_schema_is_the_one_in_the_models(database_url: str) -> None:
     def differences(connection: Connection) -> list[Any]:
-        options = {"compare_server_default": default_differs}
+        options = {"compare_server_default": default_differs, "include_object": is_compared}
         return compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
 
     engine = create_async_engine(database_url, poolclass=NullPool)
@@ -175,7 +175,8 @@ async def test_an_index_is_built_by_a_migration_of_its_own(empty_database_url: s
         await migrations.upgrade(empty_database_url)
     for revision, ones in executed.items():
         if any(" CONCURRENTLY " in one for one in ones):
-            allowed = r"(CREATE|DROP) .*INDEX CONCURRENTLY |SET lock_timeout|SELECT "
+            repeatable = r"SET lock_timeout|SELECT |DO .*EXTENSION IF NOT EXISTS"
+            allowed = rf"(CREATE|DROP) .*INDEX CONCURRENTLY |{repeatable}"
             assert all(re.match(allowed, one) for one in ones), (revision, ones)
 
 

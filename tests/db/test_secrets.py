@@ -44,7 +44,6 @@ async def test_every_process_hears_of_a_change(store: Store) -> None:
     listener = Listener(
         store.url,
         on_run=lambda _: None,
-        on_work=lambda: None,
         on_tools=heard.put_nowait,
         own_backends=set(),
     )

@@ -8,13 +8,16 @@ from typing import Any
 
 from alembic import command, op
 from alembic.config import Config
-from sqlalchemy import JSON, Column, Connection, text
+from sqlalchemy import JSON, Column, Connection, TextClause, text
 
 from runward.store.readiness import MIGRATIONS
 
 _SET_LOCK_TIMEOUT = "SET lock_timeout = '1s'"
 """Maximum wait of a migration for a table's lock. Statements of the service queue behind the
 migration, so it waits briefly and retries."""
+
+_SEARCH_INDEXES = ("runs_text", "run_items_text", "runs_open")
+"""Indexes that exist only in databases with the extension pg_trgm."""
 
 
 def run_scripts(connection: Connection, secret_key: str | None, to: str) -> None:
@@ -28,7 +31,7 @@ def run_scripts(connection: Connection, secret_key: str | None, to: str) -> None
     command.upgrade(config, to)
 
 
-def add_index(name: str, table: str, columns: Sequence[str], **options: Any) -> None:
+def add_index(name: str, table: str, columns: Sequence[str | TextClause], **options: Any) -> None:
     """Build an index without blocking writes, in a migration that does nothing else. An interrupted
     build leaves an invalid index, which is replaced."""
     with op.get_context().autocommit_block():
@@ -52,3 +55,8 @@ def default_differs(
     if not isinstance(column.type, JSON):
         return None
     return (found or "").partition("::")[0] != (wanted or "").partition("::")[0]
+
+
+def is_compared(_item: object, name: str | None, type_: str, *_: object) -> bool:
+    """Return whether Alembic compares this part of the schema with the tables."""
+    return type_ != "index" or name not in _SEARCH_INDEXES

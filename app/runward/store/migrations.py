@@ -13,13 +13,13 @@ from datetime import timedelta
 import structlog
 from sqlalchemy import Connection, NullPool, text
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from runward.domain.errors import OperatorError
 from runward.store import readiness
 from runward.store.postgres.addresses import read_url
 from runward.store.postgres.connection_errors import explain_connection_errors
 from runward.store.postgres.db import DRIVER, log_fields, sqlstate
+from runward.store.postgres.engine import AsyncConnection, create_async_engine
 
 log = structlog.get_logger()
 

@@ -55,7 +55,8 @@ class PendingAction(ResponseModel):
 
 
 class PendingCounts(ResponseModel):
-    """Number of waiting tool calls by type."""
+    """Number of waiting tool calls by type. Each number is at most 100, or `limit` if that is
+    larger: this value means that at least so many calls wait."""
 
     approval: int
     """Number of calls that need a decision."""
@@ -80,7 +81,7 @@ class RequiredActionList(ResponseModel):
     other approvals, and client results. Approvals that expire within an hour are ordered by expiry.
     All others are ordered from oldest to newest."""
     counts: PendingCounts
-    """Number of all waiting calls by type. This includes calls that exceed `limit`."""
+    """Number of waiting calls by type, including those that the list does not contain."""
     has_more: bool
     """Whether there are more waiting calls than the response contains."""
 
@@ -103,9 +104,9 @@ async def list_required_actions(
     `If-None-Match`. To load the details of a call, use `GET /v1/approvals/{approval_id}` or `GET
     /v1/runs/{run_id}/tool_calls/{call_id}`."""
     async with storage.connect() as tx:
-        found, counts = await required_actions.list_pending_actions(tx, principal.project_id, limit)
+        page = await required_actions.list_pending_actions(tx, principal.project_id, limit)
     return RequiredActionList(
-        data=[PendingAction.from_row(one) for one in found],
-        counts=PendingCounts.from_attributes(counts),
-        has_more=counts.approval + counts.resolve + counts.tool_result > len(found),
+        data=[PendingAction.from_row(one) for one in page.actions],
+        counts=PendingCounts.from_attributes(page.counts),
+        has_more=page.has_more,
     )

@@ -13,19 +13,21 @@ from runward.api.runs.cancel import cancel
 from runward.api.runs.input_models import build_items
 from runward.api.runs.request_models import ContinueRun
 from runward.domain import errors as e
-from runward.domain.ids import RunId, SessionId
+from runward.domain.ids import ProjectId, RunId, SessionId
 from runward.domain.registry.scopes import Principal
 from runward.domain.run.sessions import ConflictMode, Place
 from runward.domain.run.status import RunStatus
-from runward.services import RunQueue, Storage
+from runward.services import Registry, RunQueue, Storage
 from runward.store import codec
 from runward.store.access import idempotency
 from runward.store.postgres.db import Tx, sqlstate
 from runward.store.runs import continuation, sessions, views
-from runward.store.runs.queue import ACCEPT, AcceptedRun, NewRun, accept_values
+from runward.store.runs.queue import AcceptedRun, AgentChangedError, NewRun, insert_run
 from runward.store.runs.views import RunView
 
 UNIQUE_VIOLATION: Final = "23505"
+MAX_AGENT_READS: Final = 5
+"""Maximum number of times that a request reads its agent, if the agent keeps changing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,23 @@ async def accept_once(
         if kept is None:
             raise
         return kept
+
+
+def with_current_agent(
+    registry: Registry, project_id: ProjectId, start: Callable[[], Awaitable[AcceptResult]]
+) -> Callable[[], Awaitable[AcceptResult]]:
+    """Return `start`, which finds an agent and accepts its run, with retries. If the cached agent
+    was outdated, each retry reads the agent again."""
+
+    async def retry() -> AcceptResult:
+        for _ in range(MAX_AGENT_READS):
+            try:
+                return await start()
+            except AgentChangedError:
+                registry.forget_agents(project_id)
+        raise e.ConflictError("The agent was changed several times meanwhile. Send the run again.")
+
+    return retry
 
 
 async def _replay(storage: Storage, request_key: IdempotentRequest) -> AcceptResult | None:
@@ -83,10 +102,10 @@ async def accept_in_transaction(
 ) -> AcceptResult:
     """Accept a run. `after_accept` runs in the same transaction."""
     async with storage.begin() as tx:
-        row = (await tx.execute(ACCEPT, accept_values([new], queue.lease))).one()
+        accepted = await insert_run(tx, new, queue.lease)
         await after_accept(tx, new)
     queue.wake_worker()
-    return AcceptResult(build_view(new, AcceptedRun(row.at, row.tool_versions)), replayed=False)
+    return AcceptResult(build_view(new, accepted), replayed=False)
 
 
 async def accept_in_session(
@@ -108,8 +127,7 @@ async def accept_in_session(
             if not taken.previous:
                 state = replace(new.state, place=Place(session_id, taken.seq))
                 new = replace(new, state=state, waits=taken.waits)
-                values = accept_values([new], queue.lease)
-                row = (await tx.execute(ACCEPT, values)).one()
+                accepted = await insert_run(tx, new, queue.lease)
                 await after_accept(tx, new)
                 break
         for run_id in taken.previous:
@@ -118,7 +136,7 @@ async def accept_in_session(
     else:
         raise e.SessionBusyError
     queue.wake_worker()
-    return AcceptResult(build_view(new, AcceptedRun(row.at, row.tool_versions)), replayed=False)
+    return AcceptResult(build_view(new, accepted), replayed=False)
 
 
 async def _is_key_used(tx: Tx, new: NewRun) -> bool:

@@ -15,7 +15,7 @@ from runward.store.runs.search import RunFilter
 _ID: Final = re.compile(r"run_([0-9a-f]{8,32})")
 
 
-async def _read_filter(
+def _read_filter(
     status: Annotated[
         str | None,
         Query(

@@ -52,25 +52,23 @@ async def resolve_agent(
     paths = tools.paths
     models = await registry.get_models(project_id)
     await ensure_guards(registry, body.guardrails, body.hooks)
-    async with storage.connect() as tx:
-        if body.agent is not None:
-            agent = await agents.get_agent(tx, project_id, body.agent)
-            if agent is None:
-                raise e.UnknownAgentError(
-                    f"This project has no agent named '{body.agent}'.",
-                    errors=[FieldError("agent", "is not registered")],
-                )
-            limits = merge_limits(agent.config.limits, body.limits)
-            config = agent.config.model_copy(update={"limits": limits})
-            paths = list_tool_paths(config)
-            version = agent.version
-        try:
-            team, missing = await agents.find_team(tx, project_id, config.handoffs)
-        except TeamTooLargeError:
-            wrong = f"lead to more than {agents.MAX_TEAM_SIZE} agents, which is the maximum"
-            raise e.InvalidRequestError(errors=[FieldError("handoffs", wrong)]) from None
-        missing += await agents.find_missing(tx, project_id, config.agents)
-        config, team = await _expand_patterns(tx, project_id, config, paths, team)
+    if body.agent is not None:
+        agent = await registry.find_agent(project_id, body.agent)
+        if agent is None:
+            raise e.UnknownAgentError(
+                f"This project has no agent named '{body.agent}'.",
+                errors=[FieldError("agent", "is not registered")],
+            )
+        limits = merge_limits(agent.config.limits, body.limits)
+        config = agent.config.model_copy(update={"limits": limits})
+        paths = list_tool_paths(config)
+        version = agent.version
+    team: dict[str, Member] = {}
+    missing: list[str] = []
+    if config.handoffs or config.agents or list_patterns(config):
+        async with storage.connect() as tx:
+            team, missing = await _find_team(tx, project_id, config)
+            config, team = await _expand_patterns(tx, project_id, config, paths, team)
     check_agent(models, config)
     if missing:
         raise e.UnknownAgentError(
@@ -86,6 +84,18 @@ async def resolve_agent(
     await _check_tools(registry, project_id, config, paths, team)
     await check_prices(registry, config, (member.config for member in team.values()))
     return ResolvedAgent(config, version, team)
+
+
+async def _find_team(
+    tx: Tx, project_id: ProjectId, config: AgentConfig
+) -> tuple[dict[str, Member], list[str]]:
+    """Return the team, and the names of agents that do not exist. Raises InvalidRequestError."""
+    try:
+        team, missing = await agents.find_team(tx, project_id, config.handoffs)
+    except TeamTooLargeError:
+        wrong = f"lead to more than {agents.MAX_TEAM_SIZE} agents, which is the maximum"
+        raise e.InvalidRequestError(errors=[FieldError("handoffs", wrong)]) from None
+    return team, missing + await agents.find_missing(tx, project_id, config.agents)
 
 
 async def _expand_patterns(

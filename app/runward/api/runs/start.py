@@ -15,7 +15,13 @@ from runward.api.http.params import IdempotencyKey, WaitSeconds
 from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.api.registry.inline_tools import ensure_may_define
-from runward.api.runs.acceptance import AcceptResult, accept_in_session, accept_once, build_view
+from runward.api.runs.acceptance import (
+    AcceptResult,
+    accept_in_session,
+    accept_once,
+    build_view,
+    with_current_agent,
+)
 from runward.api.runs.answers import make_headers, read_run, render_accepted, wait_and_respond
 from runward.api.runs.models import Run
 from runward.api.runs.request_models import StartRun
@@ -85,7 +91,7 @@ async def start_run(  # noqa: PLR0913
         return encode_log(storage, live, log), make_headers(accepted)
 
     if "text/event-stream" in accept_header:
-        return await start_stream(storage, live, principal, streamed)
+        return await start_stream(live, principal, streamed)
     accepted = await accept(storage, registry, queue, principal, run, what)
     run_id, headers = accepted.run.id, make_headers(accepted)
     if wait:
@@ -118,7 +124,8 @@ async def accept(
         on_conflict = None if body.on_conflict is None else ConflictMode(body.on_conflict)
         return await accept_in_session(storage, queue, new, SessionId(value), on_conflict)
 
-    return await accept_once(storage, request_key, start)
+    current = with_current_agent(registry, principal.project_id, start)
+    return await accept_once(storage, request_key, current)
 
 
 def build_new_run(
@@ -154,6 +161,7 @@ def build_new_run(
         metadata=body.metadata,
         agent_version=resolved.version,
         continued_from=continued_from,
+        needs_current_agent=resolved.version is not None,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, TypeAlias, TypeVar, cast
 from uuid import UUID
 
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+import structlog
 from asyncpg.exceptions import (  # pyright: ignore[reportMissingTypeStubs]
     InterfaceError,
     InternalClientError,
@@ -17,13 +18,16 @@ from asyncpg.exceptions import (  # pyright: ignore[reportMissingTypeStubs]
 from pydantic_core import from_json
 from sqlalchemy import ColumnElement, Select, event, exc, text
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from uuid_utils.compat import uuid7
 
 from runward.domain.errors import OperatorError
 from runward.domain.json import compact
 from runward.store.postgres.addresses import CONNECT_SECONDS, read_url
 from runward.store.postgres.connection_errors import explain_connection_errors
+from runward.store.postgres.engine import AsyncConnection, AsyncEngine, create_async_engine
+from runward.store.postgres.pool import ShrinkingPool
+
+log = structlog.get_logger()
 
 Tx: TypeAlias = AsyncConnection
 """An open transaction. Query functions use it and never commit. The function that opened it
@@ -33,6 +37,8 @@ T = TypeVar("T")
 
 OUTAGE_RETRY_SECONDS: Final = 0.5
 """Seconds between two reads while PostgreSQL is unavailable."""
+SURPLUS_SECONDS: Final = 10.0
+"""Seconds between two times when the pool closes connections that it does not need."""
 STATEMENT_TIMEOUT: Final = timedelta(seconds=30)
 DRIVER: Final = "postgresql+asyncpg://"
 """Prefix of the URL for SQLAlchemy. The driver gets the address separately and reads it like
@@ -104,6 +110,21 @@ class Database:
     async def close(self) -> None:
         await self.pool.dispose()
 
+    async def close_surplus_forever(self) -> None:
+        """Close connections that the pool no longer needs, until cancelled."""
+        while True:
+            await asyncio.sleep(SURPLUS_SECONDS)
+            try:
+                await self.close_surplus()
+            except DATABASE_ERRORS as error:
+                log.warning("surplus_not_closed", **log_fields(error))
+
+    async def close_surplus(self) -> None:
+        """Close the connections that were not needed since the last call, except for a few."""
+        pool = cast("ShrinkingPool", self.pool.sync_engine.pool)
+        async with self.pool.connect() as tx:
+            await tx.run_sync(lambda _: pool.close_surplus())
+
 
 def open_database(url: str, *, pool_size: int, through_pgbouncer: bool = False) -> Database:
     pool = _engine(url, pool_size, through_pgbouncer=through_pgbouncer)
@@ -123,10 +144,17 @@ def _engine(url: str, pool_size: int, *, through_pgbouncer: bool) -> AsyncEngine
     if through_pgbouncer:  # PgBouncer rejects settings that it does not know.
         arguments |= {"statement_cache_size": 0, "prepared_statement_cache_size": 0}
     else:
-        server_settings |= {"jit": "off", "idle_in_transaction_session_timeout": _IDLE_TIMEOUT}
+        server_settings |= {
+            "jit": "off",
+            # A plan that was cached while the tables were small must not read them whole later.
+            "enable_seqscan": "off",
+            "idle_in_transaction_session_timeout": _IDLE_TIMEOUT,
+        }
     engine = create_async_engine(
         DRIVER,
+        poolclass=ShrinkingPool,
         pool_size=pool_size,
+        pool_use_lifo=True,
         max_overflow=0,
         pool_timeout=CONNECT_SECONDS,
         pool_reset_on_return=None,

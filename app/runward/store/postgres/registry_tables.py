@@ -1,10 +1,12 @@
-"""The tables of registered resources: projects, their keys and the console's sessions, secrets,
-tools, agents, MCP servers and policies. Only the package `store` knows their columns.
-`runward.store.postgres.tables` contains all other tables."""
+"""The tables of the deployment and of registered resources: projects, their keys and the console's
+sessions, secrets, tools, agents, MCP servers and policies. Only the package `store` knows their
+columns. `runward.store.postgres.tables` contains all other tables."""
 
 from sqlalchemy import (
     ARRAY,
     JSON,
+    Boolean,
+    CheckConstraint,
     Column,
     ForeignKey,
     ForeignKeyConstraint,
@@ -162,3 +164,13 @@ project_policies = Table(
     Column("version", Integer, nullable=False, server_default=text("0")),
     Column("updated_at", TIMESTAMP, nullable=False, server_default=NOW),
 )
+
+deployment = Table(
+    "deployment",
+    metadata,
+    Column("id", Boolean, primary_key=True, server_default=text("true")),
+    Column("canary", LargeBinary, nullable=False),
+    CheckConstraint("id", name="one_row"),
+)
+"""The table has one row. `canary` is encrypted with the secret key, so that each process can check
+its key when it starts."""

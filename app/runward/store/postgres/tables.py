@@ -2,8 +2,10 @@
 
 In every table of a tenant, `project_id` is the first column of the primary key. JSON that is only
 stored and returned has the type `json`, which keeps the exact text. `jsonb` is for JSON that is
-searched. The trigger for final statuses is in migrations/versions/0001_spine.py. Later migrations
-are in the same folder.
+searched. The events, items and calls of a run have no foreign key: only statements that have locked
+the run's row insert them, and a trigger deletes them together with the run. The triggers are in
+migrations/versions/: for final statuses in 0001_spine.py, for deleted runs in
+0024_run_foreign_keys.py.
 """
 
 from typing import Final
@@ -49,6 +51,7 @@ from runward.store.postgres.registry_tables import (
     agents,
     api_keys,
     console_sessions,
+    deployment,
     mcp_servers,
     project_policies,
     projects,
@@ -210,6 +213,14 @@ runs = Table(
     partial_index(
         "runs_session", "project_id", "session_id", "session_seq", where="session_seq IS NOT NULL"
     ),
+    partial_index("runs_status", "project_id", "status", "id", where="parent_run_id IS NULL"),
+    partial_index("runs_agent", "project_id", "agent", "id", where="parent_run_id IS NULL"),
+    partial_index(
+        "runs_parked",
+        "project_id",
+        "id",
+        where="status = 'queued' AND available_at = 'infinity' AND started_at IS NOT NULL",
+    ),
     partial_index("runs_erasure", "ended_at", where="erase_at_end AND erased_at IS NULL"),
     # A step changes no indexed column, so the new row version stays on the same page if there is
     # space (HOT).
@@ -226,7 +237,6 @@ run_events = Table(
     Column("data", JSON, nullable=False),
     Column("created_at", TIMESTAMP, nullable=False),
     PrimaryKeyConstraint("project_id", "run_id", "seq"),
-    run_foreign_key(),
     CheckConstraint("seq > 0", name="seq_from_one"),
 )
 
@@ -243,7 +253,6 @@ run_items = Table(
     # For a response: the number of segments that the model had read.
     Column("seen", Integer),
     PrimaryKeyConstraint("project_id", "run_id", "seq"),
-    run_foreign_key(),
     enum_check("kind", SegmentKind),
 )
 
@@ -279,7 +288,6 @@ tool_calls = Table(
     Column("deadline_at", TIMESTAMP),
     Column("ended_at", TIMESTAMP),
     PrimaryKeyConstraint("project_id", "run_id", "call_id"),
-    run_foreign_key(),
     enum_check("phase", CallPhase),
     CheckConstraint("(phase = 'settled') = (result IS NOT NULL)", name="result_iff_settled"),
     CheckConstraint("phase <> 'started' OR attempt > 0", name="attempt_counted"),
@@ -322,7 +330,8 @@ approvals = Table(
     enum_check("status", ApprovalStatus),
     CheckConstraint("(status = 'pending') = (decided_at IS NULL)", name="decided_iff_not_pending"),
     Index("approvals_run", "project_id", "run_id"),
-    partial_index("approvals_inbox", "project_id", "id", where="status = 'pending'"),
+    Index("approvals_status", "project_id", "status", "id"),
+    Index("approvals_tool", "project_id", "tool", "id"),
     partial_index("approvals_expiry", "expires_at", where="status = 'pending'"),
 )
 
@@ -386,13 +395,3 @@ idempotency_keys = Table(
         postgresql_where=text("answer IS NOT NULL"),
     ),
 )
-
-deployment = Table(
-    "deployment",
-    metadata,
-    Column("id", Boolean, primary_key=True, server_default=text("true")),
-    Column("canary", LargeBinary, nullable=False),
-    CheckConstraint("id", name="one_row"),
-)
-"""The table has one row. `canary` is encrypted with the secret key, so that each process can check
-its key when it starts."""

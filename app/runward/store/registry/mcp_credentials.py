@@ -10,7 +10,6 @@ from uuid import UUID
 from pydantic import TypeAdapter
 from pydantic_core import from_json
 from sqlalchemy import func, or_, update
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain.errors import McpUnreachableError, UnavailableError
 from runward.domain.ids import ProjectId
@@ -25,6 +24,7 @@ from runward.domain.registry.tools import SecretReference
 from runward.store.access.secrets import read_secrets
 from runward.store.access.vault import Vault
 from runward.store.postgres.db import DATABASE_ERRORS, Tx, is_outage, retry_on_outage
+from runward.store.postgres.engine import AsyncEngine
 from runward.store.postgres.tables import mcp_servers
 
 HEADERS_COLUMN: Final = "mcp_servers.secret_headers"

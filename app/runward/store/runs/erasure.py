@@ -29,7 +29,7 @@ GRACE: Final = timedelta(seconds=60)
 end."""
 _EVENTS_PAGE: Final = 500
 
-_DUE: Final = text(
+DUE: Final = (
     "SELECT project_id, id FROM runs WHERE erase_at_end AND erased_at IS NULL"
     " AND ended_at <= statement_timestamp() - CAST(:grace AS interval)"
     " ORDER BY ended_at LIMIT :batch"
@@ -108,7 +108,7 @@ _DELETE_ANSWERS: Final = text(
 
 async def list_due(tx: Tx, limit: int, grace: timedelta = GRACE) -> list[tuple[ProjectId, RunId]]:
     """Return runs that have ended at least `grace` ago and must be erased."""
-    rows = await tx.execute(_DUE, {"batch": limit, "grace": grace})
+    rows = await tx.execute(text(DUE), {"batch": limit, "grace": grace})
     return [(ProjectId(row.project_id), RunId(row.id)) for row in rows]
 
 

@@ -7,7 +7,6 @@ from uuid import UUID
 
 import structlog
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
@@ -18,6 +17,7 @@ from runward.store.postgres.db import (
     is_statement_timeout,
     log_fields,
 )
+from runward.store.postgres.engine import AsyncEngine
 from runward.store.runs.queue import (
     CLAIM_STEPS,
     ClaimedRuns,

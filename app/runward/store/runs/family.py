@@ -86,7 +86,10 @@ _MERGE_STATE: Final = text(
     "UPDATE sessions SET state = (state || CAST(:set AS jsonb)) - CAST(:removed AS text[]),"
     " updated_at = clock_timestamp() WHERE project_id = :project_id AND id = :id"
 )
-_HINT: Final = text("SELECT pg_notify('runward_runs', :hint), pg_notify('runward_work', '')")
+_HINT: Final = text("SELECT pg_notify('runward_runs', :hint)")
+_HINT_AND_WAKE: Final = text(
+    "SELECT pg_notify('runward_runs', :hint), pg_notify('runward_work', :hint)"
+)
 
 
 async def wake_parent(tx: Tx, project_id: ProjectId, lineage: Lineage | None) -> None:
@@ -96,7 +99,7 @@ async def wake_parent(tx: Tx, project_id: ProjectId, lineage: Lineage | None) ->
         return
     await requeue_ancestors(tx, project_id, lineage.ancestors)
     await tx.execute(_WAKE_PARENT, {"project_id": project_id, "id": lineage.parent})
-    await tx.execute(_HINT, {"hint": format_hint([lineage.parent])})
+    await tx.execute(_HINT_AND_WAKE, {"hint": format_hint([lineage.parent])})
 
 
 async def requeue_ancestors(tx: Tx, project_id: ProjectId, ancestors: Sequence[RunId]) -> None:

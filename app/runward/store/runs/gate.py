@@ -115,12 +115,14 @@ _STEPS: Final = recordset(
 )
 
 
-# The gate reads the row from `l`, which is locked, and not from `r`. If the row changed after the
-# statement began, `r` is the previous version. `last_write_id` is the last write of the claim with
-# this `fence`. A claim sets it to its mark, which is below all write IDs, or to NULL. One process
-# holds a claim, and its write IDs increase. Therefore a statement that is sent twice or arrives
-# late writes only once. Write IDs of two claims are never compared: every process starts at a
-# random number, and `already` requires the same fence as well.
+# `l` looks up each run by its key, in a subquery that PostgreSQL cannot turn into another join.
+# Otherwise, a plan that was cached while the table was small would read the whole table for each
+# batch. The gate reads the row from `l`, which is locked, and not from `r`. If the row changed
+# after the statement began, `r` is the previous version. `last_write_id` is the last write of the
+# claim with this `fence`. A claim sets it to its mark, which is below all write IDs, or to NULL.
+# One process holds a claim, and its write IDs increase. Therefore a statement that is sent twice or
+# arrives late writes only once. Write IDs of two claims are never compared: every process starts at
+# a random number, and `already` requires the same fence as well.
 def _write_steps(skip: str = "") -> TextClause:
     """Return the statement. `skip`: the locking clause for runs that are already locked."""
     return text(
@@ -128,9 +130,9 @@ def _write_steps(skip: str = "") -> TextClause:
 WITH s AS (
   SELECT * FROM {_STEPS}
 ), l AS (
-  SELECT r.project_id, r.id, r.fence, r.status, r.lease_expires_at, r.version, r.last_write_id
-  FROM runs r JOIN s ON r.project_id = s.project_id AND r.id = s.id
-  ORDER BY r.id FOR UPDATE OF r {skip}
+  SELECT r.* FROM (SELECT project_id, id FROM s ORDER BY id) AS k CROSS JOIN LATERAL (
+    SELECT r.project_id, r.id, r.fence, r.status, r.lease_expires_at, r.version, r.last_write_id
+    FROM runs r WHERE r.project_id = k.project_id AND r.id = k.id FOR UPDATE {skip}) AS r
 ), g AS (
   UPDATE runs r SET
     last_seq = r.last_seq + s.k,
@@ -154,7 +156,7 @@ WITH s AS (
     AND (s.seen IS NULL OR l.version = s.seen)
   RETURNING r.project_id, r.id, r.last_seq, r.version, s.k, clock_timestamp() AS at
 ),{RECORDS}, hint AS MATERIALIZED (
-  SELECT pg_notify('runward_runs', :hint),
+  SELECT pg_notify('runward_steps', :hint),
     CASE WHEN CAST(:wakes AS bool) THEN pg_notify('runward_work', '') END
 )
 SELECT s.id, l.id IS NOT NULL AS locked, l.fence = s.fence AS same_fence, l.version AS version,

@@ -8,7 +8,6 @@ from typing import Final
 
 import structlog
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain.errors import RunUnreadableError
 from runward.domain.events.values import CallReason, RunErrorCode
@@ -21,6 +20,7 @@ from runward.domain.run.sessions import Place
 from runward.domain.run.state import CallOutcome
 from runward.domain.run.status import MOVES, RUN_ENDINGS, Move
 from runward.store.postgres.db import Tx
+from runward.store.postgres.engine import AsyncEngine
 from runward.store.postgres.tables import OPEN_STATUSES
 from runward.store.runs import family, queries
 from runward.store.runs.records import format_hint

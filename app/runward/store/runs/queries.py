@@ -91,10 +91,11 @@ _STEPS: Final = recordset(
     ("project_id", "id", "status", "error", "incomplete_details"),
     "k int, ended bool, fences bool, cancel_requested bool",
 )
+# Each statement changes one run. With the LIMIT, PostgreSQL knows that, and looks up the row.
 CHANGE: Final = text(
     f"""
 WITH s AS (
-  SELECT * FROM {_STEPS}
+  SELECT * FROM {_STEPS} LIMIT 1
 ), g AS (
   UPDATE runs r SET
     last_seq = r.last_seq + s.k, version = r.version + 1,
@@ -112,7 +113,7 @@ WITH s AS (
   RETURNING r.project_id, r.id, r.last_seq, s.k, clock_timestamp() AS at
 ),{RECORDS}, hint AS MATERIALIZED (
   SELECT pg_notify('runward_runs', :hint),
-    CASE WHEN CAST(:wakes AS bool) THEN pg_notify('runward_work', '') END
+    CASE WHEN CAST(:wakes AS bool) THEN pg_notify('runward_work', :hint) END
 )
 SELECT g.last_seq FROM g CROSS JOIN hint"""
 )

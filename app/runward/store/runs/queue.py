@@ -22,7 +22,7 @@ from runward.store.postgres.columns import RowMapping, insert_select, recordset,
 from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import runs
 from runward.store.runs.queries import STATE, load, parse_state
-from runward.store.runs.records import RECORDS, Records, rows_to_json
+from runward.store.runs.records import NEW_RECORDS, Records, rows_to_json
 
 MAX_CLAIMS: Final = 3
 """Number of claims without progress after which a run is quarantined. The workers of these claims
@@ -36,7 +36,8 @@ claims continued to run, but were too slow to renew the leases."""
 class NewRun:
     """A run to accept. `lease`: whether the accepting process also claims the run. `waits`: whether
     the run waits until the earlier runs of its session have ended. `erase_at_end`: whether its
-    content is erased after it has ended."""
+    content is erased after it has ended. `needs_current_agent`: whether the run is accepted only if
+    `agent_version` is still the current version of its agent."""
 
     state: RunState
     """The state before the first event. Its version and fence are those of a new run."""
@@ -47,6 +48,7 @@ class NewRun:
     lease: bool = False
     waits: bool = False
     erase_at_end: bool = False
+    needs_current_agent: bool = False
     idempotency: tuple[str, str, str] | None = None
     """The idempotency key, the route, and the digest of the body."""
 
@@ -74,10 +76,13 @@ _RUNS: Final = recordset(
     "steps",
     "s",
     _GIVEN,
-    "k int, lease bool, waits bool, deadline float8, key text, route text, body_digest text",
+    "k int, lease bool, waits bool, deadline float8, needs_current_agent bool, key text, "
+    "route text, body_digest text",
 )
 _INSERTED: Final = {
     **take("s", _GIVEN),
+    # The first step then does not change this indexed column (HOT).
+    "active_agent": "s.agent",
     "status": "CASE WHEN s.lease THEN 'in_progress' ELSE 'queued' END",
     "tool_versions": "coalesce((SELECT json_object_agg(t.name, t.version) FROM tools t"
     " WHERE t.project_id = s.project_id AND t.deleted_at IS NULL"
@@ -100,17 +105,18 @@ WITH {lock_timeout}s AS (
   SELECT s.* FROM {source}{_RUNS}
 ), g AS (
   {insert_select(runs, _INSERTED)}
-  FROM s
+  FROM s WHERE NOT s.needs_current_agent OR s.agent_version = (SELECT a.version FROM agents a
+    WHERE a.project_id = s.project_id AND a.name = s.agent AND a.deleted_at IS NULL)
   RETURNING project_id, id, last_seq, last_seq AS k, created_at AS at, tool_versions, deadline_at
-),{RECORDS}, keys AS (
+),{NEW_RECORDS}, keys AS (
   INSERT INTO idempotency_keys (project_id, key, route, body_digest, resource_id, expires_at)
   SELECT s.project_id, s.key, s.route, s.body_digest, s.id,
     clock_timestamp() + interval '{RETENTION.total_seconds():.0f} seconds'
-  FROM s WHERE s.key IS NOT NULL ORDER BY s.project_id, s.key
+  FROM s JOIN g ON g.id = s.id WHERE s.key IS NOT NULL ORDER BY s.project_id, s.key
 ), hint AS MATERIALIZED (
-  SELECT CASE WHEN CAST(:wakes AS bool) THEN pg_notify('runward_work', '') END
+  SELECT pg_notify('runward_work', CAST(:queued AS text)) WHERE CAST(:queued AS text) <> ''
 )
-SELECT g.id, g.at, g.tool_versions FROM g CROSS JOIN hint"""
+SELECT g.id, g.at, g.tool_versions FROM g LEFT JOIN hint ON true"""
     )
 
 
@@ -131,8 +137,8 @@ def accept_values(batch: Sequence[NewRun], lease: timedelta) -> dict[str, Any]:
     return {
         "steps": rows_to_json(map(_row, batch)),
         "lease": lease,
-        "wakes": any(not (new.lease or new.waits) for new in batch),
-        **records.to_parameters(),
+        "queued": next((new.id.hex for new in batch if not (new.lease or new.waits)), ""),
+        **records.to_new_parameters(),
     }
 
 
@@ -148,6 +154,7 @@ def _row(new: NewRun) -> dict[str, Any]:
         "lease": new.lease,
         "waits": new.waits,
         "deadline": state.config.limits.deadline_seconds,
+        "needs_current_agent": new.needs_current_agent,
         "key": key,
         "route": route,
         "body_digest": body_digest,
@@ -161,6 +168,18 @@ class AcceptedRun:
 
     at: datetime
     tool_versions: dict[str, int]
+
+
+class AgentChangedError(Exception):
+    """The agent was changed or deleted after it was read. The run was not accepted."""
+
+
+async def insert_run(tx: Tx, new: NewRun, lease: timedelta) -> AcceptedRun:
+    """Accept a run. Raises AgentChangedError."""
+    row = (await tx.execute(ACCEPT, accept_values([new], lease))).one_or_none()
+    if row is None:
+        raise AgentChangedError
+    return AcceptedRun(row.at, row.tool_versions)
 
 
 # If a row changes after the statement began, the statement locks the new version, but reads the

@@ -54,7 +54,7 @@ _REQUESTED: Final = {
     "decided_at": "CASE WHEN a.status <> 'pending' THEN g.at END",
 }
 
-RECORDS: Final = f"""
+NEW_RECORDS: Final = f"""
 events AS (
   {insert_select(run_events, _EVENTS)}
   FROM {recordset(run_events, "events", "e", _EVENT, "run uuid, n int")}
@@ -63,7 +63,9 @@ events AS (
   {insert_select(run_items, _ITEMS)}
   FROM {recordset(run_items, "segments", "s", codec.SEGMENT.columns, "run uuid, n int")}
   JOIN g ON g.id = s.run
-), inserted AS (
+)"""
+"""The records of a new run, which has no calls yet."""
+RECORDS: Final = f"""{NEW_RECORDS}, inserted AS (
   {insert_select(tool_calls, _INSERTED)}
   FROM {recordset(tool_calls, "inserted", "c", _CALL, "run uuid")}
   JOIN g ON g.id = c.run
@@ -134,10 +136,14 @@ class Records:
             if approval_id not in new
         ]
 
+    def to_new_parameters(self) -> dict[str, str]:
+        """Return the parameters of NEW_RECORDS."""
+        return {"events": rows_to_json(self.events), "segments": rows_to_json(self.segments)}
+
     def to_parameters(self) -> dict[str, str]:
+        """Return the parameters of RECORDS."""
         return {
-            "events": rows_to_json(self.events),
-            "segments": rows_to_json(self.segments),
+            **self.to_new_parameters(),
             "inserted": rows_to_json(self.inserted),
             "updated": rows_to_json(self.updated),
             "approvals": rows_to_json(self.approvals),

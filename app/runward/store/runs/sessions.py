@@ -94,7 +94,7 @@ _WAKE_END: Final = """
   WHERE r.project_id = due.project_id AND r.id = due.id
   RETURNING r.id
 ), hint AS MATERIALIZED (
-  SELECT pg_notify('runward_work', '') FROM woken LIMIT 1
+  SELECT pg_notify('runward_work', CAST(id AS text)) FROM woken LIMIT 1
 )
 SELECT woken.id FROM woken LEFT JOIN hint ON true"""
 _WAKE_NEXT: Final = text(
@@ -104,16 +104,13 @@ _WAKE_NEXT: Final = text(
     + " AND o.id <> CAST(:run_id AS uuid)"
     + _WAKE_END
 )
+WAITING: Final = (
+    "SELECT DISTINCT project_id, session_id AS id FROM runs WHERE status = 'queued'"
+    " AND available_at = 'infinity' AND session_seq IS NOT NULL AND started_at IS NULL"
+)
+"""Selects the sessions with runs that wait for an earlier run."""
 _WAKE_STRANDED: Final = text(
-    """
-WITH s AS (
-  SELECT DISTINCT project_id, session_id AS id FROM runs
-  WHERE status = 'queued' AND available_at = 'infinity' AND session_seq IS NOT NULL
-    AND started_at IS NULL
-)"""
-    + _WAKE_BEGIN
-    + _OPEN.format(session="s")
-    + _WAKE_END
+    f"WITH s AS ({WAITING})" + _WAKE_BEGIN + _OPEN.format(session="s") + _WAKE_END
 )
 _KEEP: Final = text(
     """

@@ -1,10 +1,10 @@
 """Sweeps for expired leases, approvals, callbacks and deadlines, for crash loops, and for expired
 idempotency keys."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 from uuid import UUID
 
 from sqlalchemy import text
@@ -12,8 +12,20 @@ from sqlalchemy import text
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
 from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import OPEN_STATUSES
+from runward.store.runs import erasure, sessions
 from runward.store.runs.queue import MAX_CLAIMS, MAX_LOST_LEASES, HeldLease
 
+SweepKind: TypeAlias = Literal[
+    "lease",
+    "crash_loop",
+    "approval",
+    "callback",
+    "result",
+    "deadline",
+    "orphan",
+    "session",
+    "erasure",
+]
 BATCH: Final = 200
 """Maximum number of rows of one kind in one sweep. After a full batch, the next sweep follows at
 once."""
@@ -36,7 +48,7 @@ SELECT freed.id FROM freed LEFT JOIN hint ON true"""
 )
 # Each row that is found is checked again under its run's lock with clock_timestamp(). These queries
 # use statement_timestamp(), because an index cannot be used with a volatile function.
-_APPROVALS: Final = text(
+_APPROVALS: Final = (
     "SELECT project_id, id FROM approvals WHERE status = 'pending'"
     " AND expires_at <= statement_timestamp() ORDER BY expires_at LIMIT :batch"
 )
@@ -45,19 +57,19 @@ _ANSWERS: Final = (
     " AND received IS NULL AND deadline_at <= statement_timestamp()"
     " ORDER BY deadline_at LIMIT :batch"
 )
-_CALLBACKS: Final = text(_ANSWERS.format(phase="awaiting_callback"))
-_RESULTS: Final = text(_ANSWERS.format(phase="awaiting_result"))
+_CALLBACKS: Final = _ANSWERS.format(phase="awaiting_callback")
+_RESULTS: Final = _ANSWERS.format(phase="awaiting_result")
 _OVERDUE: Final = text(
     "SELECT deadline_at <= clock_timestamp() FROM tool_calls"
     " WHERE project_id = :project_id AND run_id = :run_id AND call_id = :call_id"
 )
-_DEADLINES: Final = text(
+_DEADLINES: Final = (
     "SELECT project_id, id FROM runs WHERE status IN ('queued', 'requires_action')"
     " AND deadline_at <= statement_timestamp() ORDER BY deadline_at LIMIT :batch"
 )
 # A worker that is alive reports a lost lease within the duration of a lease, which undoes the
 # claim. The index excludes runs that no worker may claim yet, because there may be many of them.
-_CRASH_LOOPS: Final = text(
+_CRASH_LOOPS: Final = (
     "SELECT project_id, id FROM runs WHERE status = 'queued'"
     " AND available_at <= statement_timestamp() AND (lost_leases >= :max_lost"
     " OR claims >= :max_claims"
@@ -69,14 +81,29 @@ _IS_CRASH_LOOP: Final = text(
 )
 # A worker that ends a run also cancels its child runs. This query finds child runs of workers that
 # were lost before they did so.
-_ORPHANS: Final = text(
+_ORPHANS: Final = (
     "SELECT DISTINCT k.project_id, k.parent_run_id AS id FROM runs k"
     " JOIN runs p ON p.project_id = k.project_id AND p.id = k.parent_run_id"
     " WHERE k.parent_run_id IS NOT NULL"
     f" AND k.status IN ({OPEN_STATUSES})"
     " AND p.ended_at < statement_timestamp() - interval '2 seconds' LIMIT :batch"
 )
-_OLD_KEYS: Final = text(
+_DUE_KINDS: Final[Mapping[SweepKind, str]] = {
+    "lease": "SELECT 1 FROM runs WHERE status = 'in_progress'"
+    " AND lease_expires_at <= statement_timestamp()",
+    "crash_loop": _CRASH_LOOPS,
+    "approval": _APPROVALS,
+    "callback": _CALLBACKS,
+    "result": _RESULTS,
+    "deadline": _DEADLINES,
+    "orphan": _ORPHANS,
+    "session": sessions.WAITING,
+    "erasure": erasure.DUE,
+}
+_DUE: Final = text(
+    "SELECT " + ", ".join(f"EXISTS ({query}) AS {kind}" for kind, query in _DUE_KINDS.items())
+)
+_OLD_KEYS: Final = (
     "DELETE FROM idempotency_keys WHERE ctid = ANY(ARRAY(SELECT ctid FROM idempotency_keys"
     " WHERE expires_at <= statement_timestamp() ORDER BY expires_at LIMIT :batch"
     " FOR UPDATE SKIP LOCKED)) RETURNING 1"
@@ -138,6 +165,14 @@ async def renew_leases(
     return [one for one in leases if (one.run_id, one.fence) in lost]
 
 
+async def list_due_kinds(tx: Tx, lease: timedelta) -> set[SweepKind]:
+    """Return the kinds of which at least one row is due. `lease`: see `list_crash_loops`."""
+    limits = {"max_claims": MAX_CLAIMS, "max_lost": MAX_LOST_LEASES}
+    values = {"batch": 1, "lease": lease, "grace": erasure.GRACE, **limits}
+    row = (await tx.execute(_DUE, values)).mappings().one()
+    return {kind for kind in _DUE_KINDS if row[kind]}
+
+
 async def revert_claims(tx: Tx, leases: Sequence[HeldLease]) -> None:
     """Undo the claims of these leases. The worker that lost them is alive, so the runs did not
     crash it."""
@@ -172,7 +207,7 @@ async def list_due_results(tx: Tx, limit: int = BATCH) -> list[DueAnswer]:
     return await _list_due_answers(tx, _RESULTS, limit)
 
 
-async def _list_due_answers(tx: Tx, statement: Any, limit: int) -> list[DueAnswer]:
+async def _list_due_answers(tx: Tx, statement: str, limit: int) -> list[DueAnswer]:
     return [
         DueAnswer(ProjectId(row.project_id), RunId(row.run_id), CallId(row.call_id))
         for row in await _fetch(tx, statement, limit)
@@ -197,7 +232,7 @@ async def list_crash_loops(
     """Return runs that crash their workers. `lease`: the time within which a live worker reports a
     lost lease."""
     limits = {"max_claims": MAX_CLAIMS, "max_lost": MAX_LOST_LEASES}
-    rows = await tx.execute(_CRASH_LOOPS, {"batch": limit, "lease": lease, **limits})
+    rows = await tx.execute(text(_CRASH_LOOPS), {"batch": limit, "lease": lease, **limits})
     return [(ProjectId(row.project_id), RunId(row.id)) for row in rows]
 
 
@@ -218,5 +253,5 @@ async def delete_expired_idempotency_keys(tx: Tx) -> int:
     return len(await _fetch(tx, _OLD_KEYS, BATCH))
 
 
-async def _fetch(tx: Tx, statement: Any, limit: int) -> Sequence[Any]:
-    return (await tx.execute(statement, {"batch": limit})).all()
+async def _fetch(tx: Tx, statement: str, limit: int) -> Sequence[Any]:
+    return (await tx.execute(text(statement), {"batch": limit})).all()

@@ -6,7 +6,20 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias
 from uuid import UUID
 
-from sqlalchemy import ARRAY, Select, Text, Uuid, column, func, literal_column, select, text, tuple_
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    FromClause,
+    Select,
+    Text,
+    Uuid,
+    column,
+    func,
+    literal_column,
+    select,
+    text,
+    tuple_,
+)
 
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import CallId, ProjectId, RunId, SessionId
@@ -84,13 +97,20 @@ _RUN: Final = RowMapping(
     runs,
     only=[field.name for field in fields(RunView) if field.name not in ("created_by", "usage")],
 )
-RUN_COLUMNS: Final = (
-    literal_column(PUBLIC_STATUS, Text).label("status"),
-    func.coalesce(runs.c.active_agent, runs.c.agent).label("agent"),
-    *(runs.c[name] for name in _RUN.columns if name not in ("status", "agent")),
-    *(runs.c[name] for name in codec.USAGE.columns),
-    *starter_columns(runs),
-)
+
+
+def list_run_columns(source: FromClause) -> tuple[ColumnElement[Any], ...]:
+    """Return the columns of a RunView. `source`: the table `runs`, or rows of it with this name."""
+    return (
+        literal_column(PUBLIC_STATUS, Text).label("status"),
+        func.coalesce(source.c.active_agent, source.c.agent).label("agent"),
+        *(source.c[name] for name in _RUN.columns if name not in ("status", "agent")),
+        *(source.c[name] for name in codec.USAGE.columns),
+        *starter_columns(source),
+    )
+
+
+RUN_COLUMNS: Final = list_run_columns(runs)
 
 
 async def get_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> RunView | None:

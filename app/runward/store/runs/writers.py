@@ -13,7 +13,6 @@ from uuid import UUID
 import structlog
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from runward.domain.ids import RunId
 from runward.store.postgres.db import (
@@ -25,10 +24,18 @@ from runward.store.postgres.db import (
     sqlstate,
     was_rolled_back,
 )
+from runward.store.postgres.engine import AsyncConnection, AsyncEngine
 from runward.store.runs import gate
 from runward.store.runs.gate import Committed, FlushResult, Step, StepEntries, StepOutcome
 from runward.store.runs.queries import lock_runs
-from runward.store.runs.queue import ACCEPT, ACCEPT_TOGETHER, AcceptedRun, NewRun, accept_values
+from runward.store.runs.queue import (
+    ACCEPT_TOGETHER,
+    AcceptedRun,
+    AgentChangedError,
+    NewRun,
+    accept_values,
+    insert_run,
+)
 from runward.store.runs.related_changes import apply_related_changes
 
 log = structlog.get_logger()
@@ -80,7 +87,7 @@ class AcceptWriter:
                 return [error]
             return [(await self.write([new]))[0] for new in batch]
         accepted = {row.id: AcceptedRun(row.at, row.tool_versions) for row in rows}
-        return [accepted[new.id] for new in batch]
+        return [accepted.get(new.id) or AgentChangedError() for new in batch]
 
     async def _write_separately(
         self, batch: Sequence[NewRun]
@@ -96,8 +103,7 @@ class AcceptWriter:
 
     async def _write_one(self, new: NewRun) -> AcceptedRun:
         async with self._engine.connect() as tx:
-            row = (await tx.execute(ACCEPT, accept_values([new], self._lease))).one()
-        return AcceptedRun(row.at, row.tool_versions)
+            return await insert_run(tx, new, self._lease)
 
 
 class StepWriter:
