@@ -1,16 +1,17 @@
 """Console sessions in the database: only their HMAC, for a time, never more than their key."""
 
+import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 from sqlalchemy import text
 
-from runward.api.events import open_streams
 from runward.api.events.open_streams import check_key
 from runward.domain.ids import KeyId
 from runward.domain.registry.scopes import Principal, Scope
 from runward.settings import Settings
-from runward.store.access import console_sessions, keys
+from runward.store.access import console_sessions, key_checks, keys
 from runward.store.access.console_sessions import (
     MAX_PER_KEY,
     authenticate,
@@ -18,6 +19,7 @@ from runward.store.access.console_sessions import (
     get_session,
     open_session,
 )
+from runward.store.access.key_checks import KeyChecks
 from runward.store.postgres.db import Tx
 from runward.wiring import open_services
 from tests.db.store import PROJECT, Store
@@ -71,7 +73,7 @@ async def test_a_session_ends_with_its_time_its_key_s_time_or_its_key(store: Sto
 async def test_a_stream_ends_with_its_session(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(open_streams, "KEY_CHECK_SECONDS", 0.0)
+    monkeypatch.setattr(key_checks, "KEY_CHECK_SECONDS", 0.0)
 
     async def said() -> AsyncGenerator[int]:
         yield 1
@@ -85,8 +87,33 @@ async def test_a_stream_ends_with_its_session(
     assert who is not None
     settings = Settings.model_validate({"secret_key": "a key for this test, and no other one"})
     async with open_services(settings, store.url) as services:
-        heard = [one async for one in check_key(services.storage, who, said(), lambda _: True)]
+        heard = [
+            one async for one in check_key(services.live.get_key_check(who), said(), lambda _: True)
+        ]
     assert heard == [1]
+
+
+async def test_all_streams_of_a_key_share_one_query(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_checks, "KEY_CHECK_SECONDS", 0.0)
+    queries = 0
+
+    def connect() -> AbstractAsyncContextManager[Tx]:
+        nonlocal queries
+        queries += 1
+        return store.pool.connect()
+
+    async with store.pool.begin() as tx:
+        who = await some_key(tx, store)
+    checks = KeyChecks(connect)
+    streams = [checks.of(who) for _ in range(100)]
+    assert all(await asyncio.gather(*(stream.is_valid() for stream in streams)))
+    assert queries == 1
+    async with store.pool.begin() as tx:
+        await tx.execute(text("DELETE FROM api_keys"))
+    assert not any(await asyncio.gather(*(stream.is_valid() for stream in streams)))
+    assert queries == 2
 
 
 async def test_opening_one_takes_away_what_is_over_and_the_oldest_of_too_many(store: Store) -> None:

@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
+from operator import ge
 from uuid import UUID, uuid4
 
 import pytest
@@ -37,6 +38,7 @@ class Heard:
     def __init__(self) -> None:
         self.runs: list[UUID | None] = []
         self.tools: list[UUID | None] = []
+        self.steps: list[UUID | None] = []
         self.work = 0
 
     @asynccontextmanager
@@ -47,6 +49,7 @@ class Heard:
         listener = Listener(
             url,
             on_run=self.runs.append,
+            on_step=self.steps.append,
             on_work=self._work,
             on_tools=self.tools.append,
             own_backends=own,
@@ -66,9 +69,10 @@ class Heard:
         assert (self.runs, self.tools) == ([None], [None])
         self.forget()
 
-    async def hear(self, *, runs: int = 0, tools: int = 0, work: int = 0) -> None:
+    async def hear(self, *, runs: int = 0, steps: int = 0, tools: int = 0, work: int = 0) -> None:
         async def enough() -> bool:
-            return len(self.runs) >= runs and len(self.tools) >= tools and self.work >= work
+            heard = (len(self.runs), len(self.steps), len(self.tools), self.work)
+            return all(map(ge, heard, (runs, steps, tools, work)))
 
         await until(enough)
 
@@ -86,10 +90,11 @@ class Heard:
 
     def forget(self) -> None:
         self.runs.clear()
+        self.steps.clear()
         self.tools.clear()
         self.work = 0
 
-    def _work(self) -> None:
+    def _work(self, _: str) -> None:
         self.work += 1
 
 
@@ -112,8 +117,9 @@ async def test_a_flush_names_its_runs_to_the_other_processes(store: Store, heard
     states = [await store.leased() for _ in range(3)]
     await heard.forget_all_before(store)
     await store.write(*[step(state, "x") for state in states])
-    await heard.hear(runs=3)
-    assert set(heard.runs) == {state.id for state in states}
+    await heard.hear(steps=3)
+    assert set(heard.steps) == {state.id for state in states}
+    assert heard.runs == []
     assert heard.work == 0
 
 
@@ -122,8 +128,8 @@ async def test_more_runs_than_a_hint_holds_are_any_run(store: Store, heard: Hear
     states = await store.claim(300)
     await heard.forget_all_before(store)
     await store.write(*[step(state, "x") for state in states])
-    await heard.hear(runs=1)
-    assert heard.runs == [None]
+    await heard.hear(steps=1)
+    assert heard.steps == [None]
 
 
 async def test_workers_hear_of_work(store: Store, heard: Heard) -> None:
@@ -131,7 +137,7 @@ async def test_workers_hear_of_work(store: Store, heard: Heard) -> None:
     await heard.hear(work=1)  # accepted, to be claimed
     await heard.forget_all_before(store)
     await store.committed(step(state, ending=Ending(Move.RELEASE)))
-    await heard.hear(work=1, runs=1)
+    await heard.hear(work=1, steps=1)
 
 
 async def test_what_is_rolled_back_is_not_heard(store: Store, heard: Heard) -> None:
@@ -289,6 +295,24 @@ async def test_only_who_asks_for_what_is_being_said_is_told() -> None:
         draft.add("message.delta", "Hello")
         draft.flush()
         assert not await poll.wait(NOW)
+
+
+async def test_a_thousand_readers_share_the_bytes_of_each_event_and_piece() -> None:
+    feed, run = feeding(), RunId(uuid4())
+    with ExitStack() as stack:
+        feed.carry(CarriedRun(PROJECT, run, 0))
+        readers = [stack.enter_context(feed.follow(PROJECT, run)) for _ in range(1000)]
+        for reader in readers:
+            feed.catch_up(reader)
+        publish(feed, run, 1, 2)
+        draft = stack.enter_context(feed.open_draft(run, turn=1, fence=1, agent=None))
+        draft.add("message.delta", "Hello")
+        late = feed.read_carried(PROJECT, run, 0)
+    assert late is not None and [one.sequence for one in late] == [1, 2]
+    frames = [[one.frame for one in reader.pushed] for reader in readers]
+    assert {len(each) for each in frames} == {3}
+    assert len({id(frame) for each in frames for frame in each}) == 3
+    assert [id(one.frame) for one in late] == [id(frame) for frame in frames[0][:2]]
 
 
 async def test_a_slow_reader_is_left_with_a_gap_that_sends_it_to_the_database() -> None:

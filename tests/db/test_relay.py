@@ -39,10 +39,11 @@ async def process(store: Store, relay: Relay | None = None) -> AsyncGenerator[Fe
     listener = Listener(
         store.url,
         on_run=lambda _: listening.set(),
-        on_work=lambda: None,
         on_tools=lambda _: None,
-        on_follow=feed.receive_follow,
-        on_deltas=feed.receive_deltas,
+        on_payload={
+            "runward_follow": feed.receive_follow,
+            "runward_deltas": feed.receive_deltas,
+        },
         own_backends=set(),
     )
     tasks = [asyncio.create_task(listener.run()), asyncio.create_task(feed.run_relay())]

@@ -41,10 +41,12 @@ class Watched:
         return [piece.text for piece in self.shown]
 
 
-async def test_the_first_piece_goes_out_at_once_and_the_next_ones_together() -> None:
+async def test_what_arrives_in_one_read_goes_out_at_once_and_the_next_ones_together() -> None:
     one = Watched()
-    one.draft.add(TEXT, "Hel")
-    assert one.texts == ["Hel"]
+    one.draft.add(TEXT, "He")
+    one.draft.add(TEXT, "l")
+    assert one.texts == []
+    assert (await one.next()).text == "Hel"
     for text in ("lo", " wor", "ld"):
         one.draft.add(TEXT, text)
     assert one.texts == ["Hel"]
@@ -59,7 +61,9 @@ async def test_closing_shows_what_is_left() -> None:
     one.draft.add(TEXT, "a")
     one.draft.add(TEXT, "b")
     one.draft.close()
-    assert one.texts == ["a", "b"]
+    assert one.texts == ["ab"]
+    await asyncio.sleep(0)
+    assert one.texts == ["ab"]
 
 
 async def test_while_nobody_watches_nothing_is_shown_and_nothing_is_lost() -> None:
@@ -83,7 +87,7 @@ async def test_each_call_is_a_strand_of_its_own_and_is_told_before_it_has_argume
         one.draft.add("tool_call.arguments.delta", text, index, about)
     one.draft.flush()
     assert [(p.context["call_id"], p.text) for p in one.shown] == [("c1", ""), ("c2", "{}")]
-    assert json.loads(one.shown[-1].json) == {
+    assert json.loads(one.shown[-1].frame.split(b"data: ")[1]) == {
         "type": "tool_call.arguments.delta",
         "run_id": format_id(Prefix.RUN, RUN),
         "data": {
@@ -100,13 +104,14 @@ async def test_each_call_is_a_strand_of_its_own_and_is_told_before_it_has_argume
 async def test_a_restart_makes_void_what_was_said() -> None:
     one = Watched()
     one.draft.add(TEXT, "Hel")
+    one.draft.flush()
     one.draft.restart()
     one.draft.add(TEXT, "Bye")
     one.draft.flush()
     assert [piece.type for piece in one.shown] == [TEXT, RESTARTED, TEXT]
     assert one.shown[0].version < one.shown[1].version == one.shown[2].version
     assert one.shown[2].offset == 0
-    assert json.loads(one.shown[1].json)["data"] == {"turn": 2, "agent": "clerk"}
+    assert one.shown[1].data == {"turn": 2, "agent": "clerk"}
 
 
 def piece(offset: int, text: str, stamp: DeltaVersion = (1, 1, 0), type_: str = TEXT) -> Delta:

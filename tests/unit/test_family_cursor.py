@@ -32,7 +32,7 @@ def page(*events: tuple[UUID, int], ended: bool, last_seq: int = 3) -> FamilyPag
     child = FamilyRun(last_seq, FLOOR if ended else None, long_ended=ended)
     return FamilyPage(
         status=RunStatus.IN_PROGRESS,
-        events=tuple(StoredEvent(id_, seq, "x", "{}") for id_, seq in events),
+        events=tuple(StoredEvent(id_, seq, "x", b"{}") for id_, seq in events),
         runs={ROOT: FamilyRun(9, None, long_ended=False), CHILD: child},
         floor=FLOOR,
         more=False,
@@ -127,7 +127,7 @@ def read(logs: Sequence[Log], position: FamilyPosition, floor: datetime, limit: 
             relatives[log.id] = FamilyRun(len(log.times), log.ended_at, log.ended_at <= floor)
             seen = position.seen.get(log.id, 0)
             found += [(at, log.id, seq + 1) for seq, at in enumerate(log.times) if seq >= seen]
-    events = tuple(StoredEvent(id_, seq, "x", "{}") for _, id_, seq in sorted(found)[:limit])
+    events = tuple(StoredEvent(id_, seq, "x", b"{}") for _, id_, seq in sorted(found)[:limit])
     return FamilyPage(RunStatus.COMPLETED, events, relatives, floor, more=len(found) > limit)
 
 

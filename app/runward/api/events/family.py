@@ -15,7 +15,6 @@ from uuid import UUID
 
 from runward.api.events.follow import Batch, Entry
 from runward.api.http.params import Cursor
-from runward.domain import errors as e
 from runward.domain.events.kinds import RunWaitingEvent, ToolCallProgressEvent
 from runward.domain.ids import ProjectId, RunId
 from runward.store.live.events import StoredEvent
@@ -113,6 +112,7 @@ class FamilyLog:
     ) -> None:
         self.project_id = project_id
         self.run_id = run_id
+        self.ended = False
         self._position = position or FamilyPosition()
 
     @property
@@ -122,16 +122,22 @@ class FamilyLog:
     def open(self, feed: Feed) -> AbstractContextManager[FamilyFollower]:
         return feed.follow_family(self.project_id, self.run_id)
 
-    async def read(self, tx: Tx, follower: FamilyFollower, count: int) -> Batch:
-        """Return the next entries. If an entry shows that a child run was started, the log also
-        follows this child run."""
+    @property
+    def position_key(self) -> None:
+        """Return None, because readers rarely have the same position in all runs."""
+        return None
+
+    async def query(self, tx: Tx, count: int) -> FamilyPage | None:
         seen, floor = self._position.seen, self._position.floor
-        page = await read_family_after(tx, self.project_id, self.run_id, seen, floor, count)
-        if page is None:
-            raise e.RunNotFoundError
+        return await read_family_after(tx, self.project_id, self.run_id, seen, floor, count)
+
+    def add(self, page: FamilyPage, follower: FamilyFollower) -> Batch:
+        """Return the entries. If an entry shows that a child run was started, the log also follows
+        this child run."""
         found = list(self._position.advance(page, self.run_id))
         if found:
-            self._position = found[-1][1]
+            last, self._position = found[-1]
+            self.ended = self._is_end(last)
         follower.add_runs({id_: one.last_seq for id_, one in page.runs.items()})
         return Batch([Entry(*item) for item in found], page.status, page.more)
 
@@ -141,11 +147,15 @@ class FamilyLog:
 
     def append(self, event: StoredEvent, follower: FamilyFollower) -> Entry:
         self._position = self._position.advance_to(event)
+        self.ended = self._is_end(event)
         follower.add_runs({event.run_id: event.sequence})
         return Entry(event, self._position)
 
     def missing(self, event: StoredEvent) -> int:
         return event.sequence - self._position.seen.get(event.run_id, 0)
+
+    def _is_end(self, event: StoredEvent) -> bool:
+        return event.is_last and event.run_id == self.run_id
 
     def must_read(self, event: StoredEvent) -> bool:
         """Return whether the event may have started a child run, or may end the log."""

@@ -6,8 +6,7 @@ returns the events and deltas that this process receives as notifications. It ho
 connection while it waits.
 """
 
-import asyncio
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Hashable, Sequence
 from contextlib import AbstractContextManager, aclosing
 from dataclasses import dataclass
 from math import inf
@@ -20,7 +19,7 @@ from runward.domain.run.status import TERMINAL, RunStatus
 from runward.services import Live, Storage
 from runward.store.live import events
 from runward.store.live.drafts import Delta
-from runward.store.live.events import StoredEvent
+from runward.store.live.events import LogPage, StoredEvent
 from runward.store.live.feed import Feed
 from runward.store.live.followers import Follower
 from runward.store.postgres.db import Tx
@@ -32,7 +31,7 @@ PAGE: Final = 500
 HEARTBEAT_SECONDS: Final = 15.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Entry:
     """An event and the reader's position after it. `cursor`: the position as clients send it."""
 
@@ -43,8 +42,13 @@ class Entry:
     def cursor(self) -> str:
         return str(self.position)
 
+    @property
+    def frame(self) -> bytes:
+        """Return the server-sent event."""
+        return b"id: %b\n%b" % (self.cursor.encode(), self.event.frame)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Batch:
     """Entries and deltas in order. If the batch was read from the database, `status` is the status
     of the run, and `more` is whether the log has more entries. An idle batch has no entries and no
@@ -64,13 +68,16 @@ class Batch:
 
 
 F = TypeVar("F", bound=Follower)
+P = TypeVar("P")
 
 
-class EventLog(Protocol[F]):
+class EventLog(Protocol[F, P]):
     """A log, and the position of its reader."""
 
     project_id: ProjectId
     run_id: RunId
+    ended: bool
+    """Whether the reader has received the last event of the run."""
 
     @property
     def seen(self) -> int:
@@ -79,8 +86,17 @@ class EventLog(Protocol[F]):
 
     def open(self, feed: Feed) -> AbstractContextManager[F]: ...
 
-    async def read(self, tx: Tx, follower: F, count: int) -> Batch:
-        """Return the next `count` entries. Raises RunNotFoundError."""
+    @property
+    def position_key(self) -> Hashable | None:
+        """Return the same value for readers at the same position, or None."""
+        ...
+
+    async def query(self, tx: Tx, count: int) -> P | None:
+        """Return the next `count` events, or None if the run does not exist."""
+        ...
+
+    def add(self, page: P, follower: F) -> Batch:
+        """Return the entries of a page."""
         ...
 
     def read_carried(self, feed: Feed, follower: F) -> Batch | None:
@@ -108,14 +124,19 @@ class RunLog:
         self.project_id = project_id
         self.run_id = run_id
         self.seen = seen
+        self.ended = False
 
     def open(self, feed: Feed) -> AbstractContextManager[Follower]:
         return feed.follow(self.project_id, self.run_id)
 
-    async def read(self, tx: Tx, follower: Follower, count: int) -> Batch:
-        page = await events.read_page(tx, self.project_id, self.run_id, self.seen, count)
-        if page is None:
-            raise e.RunNotFoundError
+    @property
+    def position_key(self) -> Hashable:
+        return (self.project_id, self.run_id, self.seen)
+
+    async def query(self, tx: Tx, count: int) -> LogPage | None:
+        return await events.read_page(tx, self.project_id, self.run_id, self.seen, count)
+
+    def add(self, page: LogPage, follower: Follower) -> Batch:
         entries = [self.append(event, follower) for event in page.events]
         follower.seen = min(self.seen, page.last_seq)
         return Batch(entries, page.status, more=self.seen < page.last_seq)
@@ -129,6 +150,7 @@ class RunLog:
 
     def append(self, event: StoredEvent, follower: Follower) -> Entry:
         self.seen = follower.seen = event.sequence
+        self.ended = event.is_last
         return Entry(event, event.sequence)
 
     def missing(self, event: StoredEvent) -> int:
@@ -142,7 +164,7 @@ class RunLog:
 async def follow(
     storage: Storage,
     live: Live,
-    log_: EventLog[F],
+    log_: EventLog[F, P],
     *,
     until: Collection[RunStatus] = TERMINAL,
     deltas: bool = False,
@@ -154,86 +176,90 @@ async def follow(
     entries were yielded, after `seconds`, or when the process stops. Yield an idle batch if nothing
     arrived for `heartbeat` seconds. `deltas`: yield drafts too, and begin with the entries that
     this process has in memory. Raises RunNotFoundError."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + seconds
     with log_.open(live.feed) as follower:
-        page = log_.read_carried(live.feed, follower) if deltas else None
+        end = follower.now() + seconds
+        batch = log_.read_carried(live.feed, follower) if deltas else None
         while not live.is_stopping():
-            follower.hinted = False
-            page = page or await _read(storage, log_, follower, count)
-            yield page
-            if _is_end(page, log_.run_id) or (page.status in until and not page.more):
+            batch = batch or await _read(storage, live, log_, follower, count)
+            yield batch
+            if log_.ended or (batch.status in until and not batch.more):
                 return
-            has_more, page = page.more, None
-            if has_more:
+            if batch.more:
+                batch = None
                 continue
-            if deltas and follower.needs_catch_up:
+            if deltas and batch.status is not None and follower.needs_catch_up:
                 live.catch_up(follower)
-            async for batch in _follow_live(storage, live, log_, follower, end, heartbeat):
-                yield batch
-                if _is_end(batch, log_.run_id):
-                    return
-            if loop.time() >= end:
+            batch = await _wait_for_push(live, log_, follower, end, heartbeat)
+            if batch is None and follower.now() >= end:
                 return
 
 
-async def _read(storage: Storage, log_: EventLog[F], follower: F, count: int) -> Batch:
-    async with storage.connect() as tx:
-        return await log_.read(tx, follower, count)
+async def _read(
+    storage: Storage, live: Live, log_: EventLog[F, P], follower: F, count: int
+) -> Batch:
+    """Return the next entries. Readers with the same position and the same hint share a query,
+    because it begins after the hint."""
+    hint, follower.hint = follower.hint, None
+
+    async def query() -> P | None:
+        async with storage.connect() as tx:
+            return await log_.query(tx, count)
+
+    position = log_.position_key
+    if hint is None or position is None:
+        page = await query()
+    else:
+        page = await live.share_query((position, count, hint), query)
+    if page is None:
+        raise e.RunNotFoundError
+    return log_.add(page, follower)
 
 
-async def _follow_live(
-    storage: Storage, live: Live, log_: EventLog[F], follower: F, end: float, heartbeat: float
-) -> AsyncGenerator[Batch]:
-    """Yield the events that this process receives, until the database must be read."""
-    loop = asyncio.get_running_loop()
+async def _wait_for_push(
+    live: Live, log_: EventLog[F, P], follower: F, end: float, heartbeat: float
+) -> Batch | None:
+    """Return the next items that this process receives, or an idle batch after `heartbeat` seconds.
+    Returns None if the database must be read, at `end`, and when the process stops."""
     while not live.is_stopping():
         batch = _take_pushed(log_, follower)
         if batch.items:
-            yield batch
-        left = min(heartbeat, end - loop.time())
-        if follower.hinted or left <= 0:
-            return
+            return batch
+        left = min(heartbeat, end - follower.now())
+        if follower.hint is not None or left <= 0:
+            return None
         if not await follower.wait(left):
-            yield Batch()
+            return Batch()
+    return None
 
 
-def _take_pushed(log_: EventLog[F], follower: F) -> Batch:
-    """Return the events that this process has received. Sets `hinted` if the database must be
+def _take_pushed(log_: EventLog[F, P], follower: F) -> Batch:
+    """Return the events that this process has received. Sets a hint if the database must be
     read."""
     items: list[Entry | Delta] = []
     while follower.pushed:
         item = follower.pushed.popleft()
         if isinstance(item, Delta):
             items += follower.select_unseen(item)
-        elif log_.missing(item) > 1 or log_.must_read(item):
-            follower.hinted = True
+            continue
+        missing = log_.missing(item)
+        if missing > 1 or log_.must_read(item):
+            follower.hint = item.sequence
             break
-        elif log_.missing(item) == 1:
+        if missing == 1:
             items.append(log_.append(item, follower))
     return Batch(items)
 
 
-def _is_end(batch: Batch, run_id: RunId) -> bool:
-    return any(one.event.is_last and one.event.run_id == run_id for one in batch.entries)
-
-
 async def encode_log(
-    storage: Storage, live: Live, log: EventLog[F], until: Collection[RunStatus] = TERMINAL
-) -> AsyncGenerator[str]:
+    storage: Storage, live: Live, log: EventLog[F, P], until: Collection[RunStatus] = TERMINAL
+) -> AsyncGenerator[bytes]:
     """Yield the log as server-sent events (WHATWG HTML), and comments while there are no events.
     Stored events have their number as `id:`. Transient events have no `id:`."""
-    head = f"retry: {RETRY_MS}\n\n"
+    head = b"retry: %d\n\n" % RETRY_MS
     async with aclosing(follow(storage, live, log, until=until, deltas=True)) as batches:
         async for batch in batches:
             if batch.is_idle:
-                yield ": still here\n\n"
+                yield b": still here\n\n"
             elif batch.items or head:
-                yield head + "".join(map(_encode_frame, batch.items))
-                head = ""
-
-
-def _encode_frame(item: Entry | Delta) -> str:
-    if isinstance(item, Delta):
-        return f"event: {item.type}\ndata: {item.json}\n\n"
-    return f"id: {item.cursor}\nevent: {item.event.type}\ndata: {item.event.json}\n\n"
+                yield b"".join([head, *(item.frame for item in batch.items)])
+                head = b""

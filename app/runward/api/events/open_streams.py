@@ -12,10 +12,9 @@ from collections.abc import (
     Mapping,
 )
 from contextlib import ExitStack, aclosing, contextmanager
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from fastapi import Response
-from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from runward.api.events.follow import EventLog, encode_log
@@ -23,14 +22,11 @@ from runward.domain import errors as e
 from runward.domain.registry.scopes import Principal
 from runward.domain.run.status import TERMINAL, RunStatus
 from runward.services import Live, Storage
-from runward.store.access import console_sessions, keys
-from runward.store.postgres.db import Tx
+from runward.store.access.key_checks import KeyCheck
 from runward.store.runs import views
 
 T = TypeVar("T")
 
-KEY_CHECK_SECONDS: Final = 2.0
-"""Number of seconds between two checks of the key of an open stream."""
 _HEADERS: Final = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
@@ -38,7 +34,7 @@ async def stream_events(
     storage: Storage,
     live: Live,
     principal: Principal,
-    log: EventLog[Any],
+    log: EventLog[Any, Any],
     until: Collection[RunStatus],
 ) -> Response:
     """Return the stream of a run's events. If the run has ended and the client has its last event,
@@ -52,55 +48,86 @@ async def stream_events(
         status, last = found
         if status in TERMINAL and log.seen >= last:
             return Response(status_code=204)
-    return respond_with_stream(storage, live, principal, encode_log(storage, live, log, until))
+    return respond_with_stream(live, principal, encode_log(storage, live, log, until))
 
 
-Frames = tuple[AsyncIterator[str], Mapping[str, str]]
+Frame: TypeAlias = str | bytes
+"""One or more server-sent events, or a comment."""
+Frames: TypeAlias = tuple[AsyncIterator[Frame], Mapping[str, str]]
 """The frames of a stream, and the headers of its response."""
 
 
 async def start_stream(
-    storage: Storage, live: Live, principal: Principal, start: Callable[[], Awaitable[Frames]]
+    live: Live, principal: Principal, start: Callable[[], Awaitable[Frames]]
 ) -> Response:
     """Reserve a stream before `start` commits a run. If the key has too many streams, no run is
     started and the client can repeat the request. Raises TooManyRequestsError."""
     with ExitStack() as reserved:
         reserved.enter_context(count_stream(live, principal))
         frames, headers = await start()
-        return _CountedResponse(
-            check_key(storage, principal, frames, _is_event), reserved.pop_all(), headers
-        )
+        return _EventStream(frames, live.get_key_check(principal), reserved.pop_all(), headers)
 
 
-def respond_with_stream(
-    storage: Storage, live: Live, principal: Principal, frames: AsyncIterator[str]
-) -> Response:
+def respond_with_stream(live: Live, principal: Principal, frames: AsyncIterator[Frame]) -> Response:
     """Return the response with the stream. Raises TooManyRequestsError."""
     with ExitStack() as reserved:
         reserved.enter_context(count_stream(live, principal))
-        return _CountedResponse(
-            check_key(storage, principal, frames, _is_event), reserved.pop_all(), {}
-        )
+        return _EventStream(frames, live.get_key_check(principal), reserved.pop_all(), {})
 
 
-def _is_event(frame: str) -> bool:
-    """Return whether the frame is an event and not a comment."""
-    return not frame.startswith(":")
-
-
-class _CountedResponse(StreamingResponse):
-    """A response that holds the reserved stream until the last frame is sent or the client
-    disconnects."""
+class _EventStream(Response):
+    """A response that sends frames as they arrive. It holds the reserved stream until the last
+    frame is sent, the client disconnects, or the key is no longer valid."""
 
     def __init__(
-        self, frames: AsyncIterator[str], reserved: ExitStack, headers: Mapping[str, str]
+        self,
+        frames: AsyncIterator[Frame],
+        key: KeyCheck,
+        reserved: ExitStack,
+        headers: Mapping[str, str],
     ) -> None:
-        super().__init__(frames, media_type="text/event-stream", headers={**_HEADERS, **headers})
+        self.status_code = 200
+        self.media_type = "text/event-stream"
+        self.background = None
+        self.init_headers({**_HEADERS, **headers})
+        self._frames = cast("AsyncGenerator[Frame]", frames)
+        self._key = key
         self._reserved = reserved
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the frames. This takes a third of the time of Starlette's StreamingResponse, whose
+        two tasks are a group."""
+        loop = asyncio.get_running_loop()
+
+        async def end_with_client() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            open_stream.reschedule(loop.time())
+
         with self._reserved:
-            await super().__call__(scope, receive, send)
+            open_stream = asyncio.timeout(None)
+            try:
+                async with open_stream, aclosing(self._frames):
+                    watching = loop.create_task(end_with_client())
+                    try:
+                        await self._send(send)
+                    finally:
+                        watching.cancel()
+            except TimeoutError:
+                if not open_stream.expired():
+                    raise
+
+    async def _send(self, send: Send) -> None:
+        await send(
+            {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+        )
+        async for frame in self._frames:
+            body = frame.encode() if isinstance(frame, str) else frame
+            is_comment = body.startswith(b":")
+            if not is_comment and self._key.is_due and not await self._key.is_valid():
+                break
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 @contextmanager
@@ -124,27 +151,12 @@ def count_stream(live: Live, principal: Principal) -> Generator[None]:
 
 
 async def check_key(
-    storage: Storage,
-    principal: Principal,
-    items: AsyncIterator[T],
-    needs_check: Callable[[T], bool],
+    key: KeyCheck, items: AsyncIterator[T], needs_check: Callable[[T], bool]
 ) -> AsyncGenerator[T]:
-    """Yield the items of the stream. Before an item, check the API key or console session again if
-    the last check is older than KEY_CHECK_SECONDS. End the stream if the key or session is no
-    longer valid."""
-    loop = asyncio.get_running_loop()
-    looked = loop.time()
+    """Yield the items of the stream. Check the key before an item that needs it. End the stream if
+    the key is no longer valid."""
     async with aclosing(cast("AsyncGenerator[T]", items)) as open_stream:
         async for one in open_stream:
-            if needs_check(one) and loop.time() - looked >= KEY_CHECK_SECONDS:
-                async with storage.connect() as tx:
-                    if not await _is_valid(tx, principal):
-                        return
-                looked = loop.time()
+            if needs_check(one) and key.is_due and not await key.is_valid():
+                return
             yield one
-
-
-async def _is_valid(tx: Tx, principal: Principal) -> bool:
-    if principal.session is not None:
-        return await console_sessions.get_session(tx, principal.session) is not None
-    return await keys.is_valid(tx, principal.project_id, principal.key_id)

@@ -79,17 +79,17 @@ async def list_events(  # noqa: PLR0913
 
 def _make_log(
     project_id: ProjectId, run_id: RunId, after: Cursor, *, with_children: bool
-) -> EventLog[Any]:
+) -> EventLog[Any, Any]:
     """Return the log from the position of the cursor. Raises InvalidRequestError."""
     if with_children:
         return FamilyLog(project_id, run_id, FamilyPosition.parse(after))
     return RunLog(project_id, run_id, after.sequence)
 
 
-def _encode_page(batch: Batch, limit: int, log: EventLog[Any]) -> str:
+def _encode_page(batch: Batch, limit: int, log: EventLog[Any, Any]) -> bytes:
     """Return a page with the stored JSON of the events, which is not parsed again."""
     entries = batch.entries[:limit]
-    data = ",".join(entry.event.json for entry in entries)
+    data = b",".join(entry.event.json for entry in entries)
     first, last = "null", "null"
     if entries:
         first, last = (
@@ -97,6 +97,5 @@ def _encode_page(batch: Batch, limit: int, log: EventLog[Any]) -> str:
             for one in (entries[0], entries[-1])
         )
     more = "true" if batch.more or len(batch.items) > limit else "false"
-    return (
-        f'{{"object":"list","data":[{data}],"first_id":{first},"last_id":{last},"has_more":{more}}}'
-    )
+    rest = f'"first_id":{first},"last_id":{last},"has_more":{more}}}'
+    return b'{"object":"list","data":[%b],%b' % (data, rest.encode())

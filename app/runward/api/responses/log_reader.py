@@ -124,7 +124,7 @@ async def follow_response(
                 if isinstance(item, Entry):
                     sent += log.apply_event(await _load_event(storage, project_id, log, item.event))
                 elif item.type == MessageDeltaEvent.type:
-                    sent += log.apply_delta(from_json(item.json)["data"])
+                    sent += log.apply_delta(item.data)
             if sent or not batch.items:
                 yield sent
             if log.ended:
@@ -151,7 +151,7 @@ def _parse_event(event: StoredEvent) -> LoggedEvent:
 
 
 def _is_truncated(event: StoredEvent) -> bool:
-    return '"truncated":true' in event.json
+    return b'"truncated":true' in event.json
 
 
 async def _load_whole(

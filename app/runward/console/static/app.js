@@ -81,7 +81,7 @@ function show(who, watch) {
   scrollTo(0, 0);
 }
 
-/** @param {number} waiting */
+/** @param {string} waiting */
 function title(waiting) {
   document.title = `${waiting ? `(${waiting}) ` : ""}${main.dataset.title} · Runward`;
 }
@@ -128,7 +128,7 @@ function begin(who) {
     void signedOut("The session has ended. Sign in again.");
   });
   watch.listen(({ count }) => {
-    badge.hidden = count === 0;
+    badge.hidden = !count;
     fill(badge, count, h("span", { class: "hidden" }, " waiting"));
     title(count);
   });

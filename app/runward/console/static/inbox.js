@@ -7,7 +7,7 @@ import { Together, withoutArguments } from "./details.js";
 import { fill, h, icon, note, text, whenSeen } from "./dom.js";
 import { removeEdit } from "./edits.js";
 import { ago, moment, shortId, time } from "./format.js";
-import { MOST, keyOf } from "./pending.js";
+import { MOST, atLeast, keyOf } from "./pending.js";
 import { requiredAction } from "./required.js";
 
 const SHOWN_AT_ONCE = 20;
@@ -163,7 +163,7 @@ export function inbox(main, { watch, who }) {
     });
     more.hidden = wanted.length <= most;
     fill(more, `Show ${Math.min(SHOWN_AT_ONCE, wanted.length - most)} more`);
-    if (!first && arrived.length) fill(told, `New: ${arrived.slice(0, TOLD_ONE_BY_ONE).join(", ")}${arrived.length > TOLD_ONE_BY_ONE ? " and more" : ""}. ${pending.count} waiting.`);
+    if (!first && arrived.length) fill(told, `New: ${arrived.slice(0, TOLD_ONE_BY_ONE).join(", ")}${arrived.length > TOLD_ONE_BY_ONE ? " and more" : ""}. ${pending.count || 0} waiting.`);
     first = first && pending.at === 0;
     outdated(pending);
     fill(lead, pending.at ? sentence(pending) : null);
@@ -230,10 +230,11 @@ function step(event, main, list) {
 /** @param {import("./pending.js").Pending} pending */
 function sentence({ counts, more }) {
   const { approval, resolve, tool_result } = counts;
+  const many = (/** @type {number} */ count) => atLeast(count, count === MOST);
   const parts = [
-    resolve ? `${resolve === 1 ? "One outcome is" : `${resolve} outcomes are`} unknown.` : null,
-    approval ? `${approval === 1 ? "One call waits" : `${approval} calls wait`} for a decision.` : null,
-    tool_result ? `${tool_result === 1 ? "One call waits" : `${tool_result} calls wait`} for a result from the client.` : null,
+    resolve ? `${resolve === 1 ? "One outcome is" : `${many(resolve)} outcomes are`} unknown.` : null,
+    approval ? `${approval === 1 ? "One call waits" : `${many(approval)} calls wait`} for a decision.` : null,
+    tool_result ? `${tool_result === 1 ? "One call waits" : `${many(tool_result)} calls wait`} for a result from the client.` : null,
     more ? `This page lists the ${MOST} most urgent calls.` : null,
   ].filter((one) => one !== null);
   return parts.length ? parts.join(" ") : null;

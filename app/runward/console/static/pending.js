@@ -13,9 +13,9 @@ export const MOST = 200;
 /**
  * @typedef {object} Pending
  * @property {any[]} actions Of `/v1/required_actions`, the most urgent first, at most MOST.
- * @property {{approval: number, resolve: number, tool_result: number}} counts Of all that wait.
+ * @property {{approval: number, resolve: number, tool_result: number}} counts Of all that wait, each at most MOST.
  * @property {boolean} more Whether there are more than MOST.
- * @property {number} count Approvals and unknown outcomes, which only people can settle.
+ * @property {string} count Approvals and unknown outcomes, which only people can settle. Empty if there are none.
  * @property {Problem | null} error The error of the last poll. If it is set, the other fields are older.
  * @property {number} at Time of the last successful poll, in milliseconds since 1970.
  */
@@ -23,10 +23,13 @@ export const MOST = 200;
 /** Return a key for a pending call. It changes when the call waits for another action. @param {any} action */
 export const keyOf = (action) => action.approval_id ?? `${action.run_id} ${action.call_id} ${action.requested_at}`;
 
+/** Return a count as text, with a plus sign if there can be more. @param {number} count @param {boolean} more */
+export const atLeast = (count, more) => (count ? `${count}${more ? "+" : ""}` : "");
+
 export class PendingWatch {
   constructor() {
     /** @type {Pending} */
-    this.now = { actions: [], counts: { approval: 0, resolve: 0, tool_result: 0 }, more: false, count: 0, error: null, at: 0 };
+    this.now = { actions: [], counts: { approval: 0, resolve: 0, tool_result: 0 }, more: false, count: "", error: null, at: 0 };
     this.get = polling();
     this.took = 0;
     this.failed = 0;
@@ -82,7 +85,7 @@ export class PendingWatch {
     const signal = AbortSignal.any([this.stopping.signal, AbortSignal.timeout(PATIENCE_MS)]);
     try {
       const { data, counts, has_more } = await this.get("v1/required_actions", { limit: MOST }, signal);
-      this.now = { actions: data, counts, more: has_more, count: counts.approval + counts.resolve, error: null, at: Date.now() };
+      this.now = { actions: data, counts, more: has_more, count: atLeast(counts.approval + counts.resolve, Math.max(counts.approval, counts.resolve) === MOST), error: null, at: Date.now() };
       this.took = performance.now() - began;
       this.failed = 0;
     } catch (error) {

@@ -6,7 +6,7 @@
  * @property {"message" | "reasoning" | "call" | "notice"} kind
  * @property {number} turn
  * @property {string | null} agent
- * @property {number} version Increases with every change.
+ * @property {number} version Number of the last change. An entry that replaces another of the same key has a higher one.
  * @property {any[]} events The stored events of the entry. Empty while it is still being written.
  * @property {string} text
  * @property {number} length Length of the text in code points, as the server counts.
@@ -47,6 +47,8 @@ export const OVER = new Set(["completed", "failed", "cancelled", "incomplete", "
 const NOTICES = new Set(["handoff.completed", "state.updated", "input.received", "model.retried", "model.setting_dropped", "model.calls_changed"]);
 const OF_THE_MODEL = new Set(["model.retried", "model.setting_dropped"]);
 const CALL_ENDS = new Set(["completed", "failed", "timed_out", "rejected", "outcome_unknown", "cancelled"]);
+
+let changes = 0;
 
 export class Timeline {
   /** @param {string} runId */
@@ -282,7 +284,7 @@ function close(spans, at, again = false) {
 /** @param {Line} line @param {string} key @param {Entry["kind"]} kind @param {number} turn @param {string | null} agent @returns {Entry} */
 function entryOf(line, key, kind, turn, agent) {
   /** @type {Entry} */
-  const entry = { key, kind, turn: turn ?? 0, agent, version: 0, events: [], text: "", length: 0, open: true };
+  const entry = { key, kind, turn: turn ?? 0, agent, version: ++changes, events: [], text: "", length: 0, open: true };
   line.entries.push(entry);
   line.byKey.set(key, entry);
   return entry;
@@ -291,7 +293,7 @@ function entryOf(line, key, kind, turn, agent) {
 /** @param {Entry} entry @param {Partial<Entry>} change */
 function touch(entry, change) {
   Object.assign(entry, change);
-  entry.version += 1;
+  entry.version = ++changes;
 }
 
 /** @param {any} reasoning The reasoning from the provider. */

@@ -13,13 +13,13 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, FromClause, func, insert, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain.ids import KeyId, ProjectId
 from runward.domain.registry.scopes import Principal, Scope
 from runward.store.access.vault import Vault
 from runward.store.postgres.columns import RowMapping
 from runward.store.postgres.db import Tx, mint, select_page
+from runward.store.postgres.engine import AsyncEngine
 from runward.store.postgres.tables import api_keys, projects
 
 DEFAULT_PROJECT: Final = ProjectId(UUID(int=0))

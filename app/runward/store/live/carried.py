@@ -10,8 +10,8 @@ from uuid import UUID
 
 from runward.domain.events.base import AnyEvent
 from runward.domain.ids import ProjectId, RunId
-from runward.domain.json import compact
-from runward.store.live.events import StoredEvent, encode_event
+from runward.domain.json import to_compact_json
+from runward.store.live.events import EventEncoder, StoredEvent
 
 MAX_EVENTS: Final = 256
 """Maximum number of events that are kept for one run. Readers of older ones read the database."""
@@ -34,10 +34,10 @@ class CommittedEvents:
 
     @cached_property
     def encoded(self) -> tuple[StoredEvent, ...]:
-        first = self.last_seq - len(self._events) + 1
+        encoder, first = EventEncoder(self._run_id, self._at), self.last_seq - len(self._events) + 1
         return tuple(
-            encode_event(self._run_id, first + n, event.type, self._at, compact(event.data))
-            for n, event in enumerate(self._events)
+            encoder.encode(number, event.type, to_compact_json(event.data))
+            for number, event in enumerate(self._events, first)
         )
 
 

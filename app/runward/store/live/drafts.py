@@ -14,7 +14,7 @@ from uuid import UUID
 
 from runward.domain import ids
 from runward.domain.ids import Prefix
-from runward.domain.json import JsonObject, compact
+from runward.domain.json import JsonObject, to_compact_json
 
 FLUSH_SECONDS: Final = 0.03
 """Minimum number of seconds between two pieces of one run. The first piece is sent immediately."""
@@ -36,7 +36,7 @@ class Delta:
     offset: int
     text: str
     context: JsonObject
-    _json: str = ""
+    _frame: bytes = field(default=b"", init=False, repr=False, compare=False)
 
     @property
     def type(self) -> str:
@@ -47,21 +47,28 @@ class Delta:
         return self.offset + len(self.text)
 
     @property
-    def json(self) -> str:
-        """Return the event as JSON. It is encoded once for all readers of the complete piece."""
-        if not self._json:
-            data: JsonObject = {"turn": self.version[0], **self.context}
-            if self.type != RESTARTED:
-                data |= {"text": self.text, "offset": self.offset}
+    def data(self) -> JsonObject:
+        """Return the data of the event."""
+        data: JsonObject = {"turn": self.version[0], **self.context}
+        if self.type != RESTARTED:
+            data["text"], data["offset"] = self.text, self.offset
+        return data
+
+    @property
+    def frame(self) -> bytes:
+        """Return the server-sent event. It is encoded once for all readers of the complete
+        piece."""
+        if not self._frame:
             run_id = ids.format_id(Prefix.RUN, self.run_id)
-            self._json = compact({"type": self.type, "run_id": run_id, "data": data})
-        return self._json
+            event = to_compact_json({"type": self.type, "run_id": run_id, "data": self.data})
+            self._frame = b"event: %b\ndata: %b\n\n" % (self.type.encode(), event)
+        return self._frame
 
     def trim_before(self, offset: int) -> "Delta":
         """Return the piece without the characters before `offset`."""
         if offset <= self.offset:
             return self
-        return replace(self, offset=offset, text=self.text[offset - self.offset :], _json="")
+        return replace(self, offset=offset, text=self.text[offset - self.offset :])
 
 
 @dataclass(slots=True)
@@ -105,10 +112,8 @@ class Draft:
         said.unsent.append(text)
         if self._timer is None and self._wanted(self._run_id):
             left = self._next_flush - self._loop.time()
-            if left <= 0:
-                self.flush()
-            else:
-                self._timer = self._loop.call_later(left, self.flush)
+            # Even the first piece contains everything that has arrived with its first character.
+            self._timer = self._loop.call_later(max(left, 0.0), self.flush)
 
     def restart(self) -> None:
         """Discard the draft, because the model request is repeated from the start."""

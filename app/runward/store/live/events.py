@@ -1,7 +1,7 @@
 """The events of runs in order. Each event is encoded as one line of JSON for polling and SSE."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -16,14 +16,15 @@ ENDING_TYPES: Final = frozenset(kind.type for kind in RUN_ENDINGS.values())
 """The types of the last event of a run."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StoredEvent:
     """A stored event. `json` is the complete event as clients receive it, without a line break."""
 
     run_id: UUID
     sequence: int
     type: str
-    json: str
+    json: bytes
+    _frame: bytes = field(default=b"", init=False, repr=False, compare=False)
 
     @property
     def id(self) -> str:
@@ -33,17 +34,34 @@ class StoredEvent:
     def is_last(self) -> bool:
         return self.type in ENDING_TYPES
 
+    @property
+    def frame(self) -> bytes:
+        """Return the server-sent event without its `id:`. It is encoded once for all readers."""
+        if not self._frame:
+            self._frame = b"event: %b\ndata: %b\n\n" % (self.type.encode(), self.json)
+        return self._frame
+
+
+class EventEncoder:
+    """Encodes the events of a run that were committed at the same time."""
+
+    def __init__(self, run_id: UUID, at: datetime) -> None:
+        self._run_id = run_id
+        self._id = f"{Prefix.EVENT}_{run_id.hex}"
+        run = format_id(Prefix.RUN, run_id)
+        self._fields = f'"run_id":"{run}","created_at":"{format_utc(at)}","data":'
+
+    def encode(self, sequence: int, type_: str, data: bytes) -> StoredEvent:
+        """Return an event. `data`: the text of a JSON object."""
+        head = (
+            f'{{"id":"{self._id}_{sequence}","type":"{type_}","sequence":{sequence},{self._fields}'
+        )
+        return StoredEvent(self._run_id, sequence, type_, b"%b%b}" % (head.encode(), data))
+
 
 def encode_event(run_id: UUID, sequence: int, type_: str, at: datetime, data: str) -> StoredEvent:
-    """Return an encoded event. `data`: the text of a JSON object."""
-    run = format_id(Prefix.RUN, run_id)
-    return StoredEvent(
-        run_id,
-        sequence,
-        type_,
-        f'{{"id":"{Prefix.EVENT}_{run_id.hex}_{sequence}","type":"{type_}","sequence":{sequence},'
-        f'"run_id":"{run}","created_at":"{format_utc(at)}","data":{data}}}',
-    )
+    """Return an event that was read from the database."""
+    return EventEncoder(run_id, at).encode(sequence, type_, data.encode())
 
 
 def format_utc(at: datetime) -> str:

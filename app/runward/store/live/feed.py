@@ -45,6 +45,7 @@ class Feed:
                 self._remove(one, follower)
 
     def _remove(self, run_id: UUID, follower: Follower) -> None:
+        follower.close()
         rest = self._followers[run_id]
         rest.remove(follower)
         if not rest:
@@ -52,12 +53,13 @@ class Feed:
 
     def wake_outdated(self, last: Mapping[UUID, int]) -> None:
         """Wake the readers that have not received the last event of their run."""
+        hint = object()
         for run_id, sequence in last.items():
             if (run := self._carried.get(run_id)) is not None and run.last_seq < sequence:
                 run.close()
             for follower in self._followers.get(run_id, ()):
                 if not follower.has_seen(run_id, sequence):
-                    follower.wake()
+                    follower.wake(hint)
 
     @property
     def followed_runs(self) -> list[tuple[ProjectId, UUID]]:
@@ -134,6 +136,10 @@ class Feed:
                 self._relay.request_draft(run_id)
         follower.needs_catch_up = False
 
+    def notify(self, channel: str, payload: str) -> None:
+        """Send a notification to all processes soon. It can be lost."""
+        self._relay.notify(channel, payload)
+
     async def run_relay(self) -> None:
         """Relay drafts to other processes until cancelled."""
         await self._relay.run(self._list_remote_runs)
@@ -176,10 +182,11 @@ class Feed:
     def notify_changed(self, run_id: UUID | None) -> None:
         """Wake the readers of a changed run. If `run_id` is None, wake all readers."""
         self._carried.close(run_id)
+        hint = object()
         if run_id is not None:
             for follower in self._followers.get(run_id, ()):
-                follower.wake()
+                follower.wake(hint)
             return
         for followers in self._followers.values():
             for follower in followers:
-                follower.wake()
+                follower.wake(hint)

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from math import inf
 from typing import Final
 from uuid import UUID
 
@@ -19,10 +20,14 @@ class Follower:
     """One reader of one run. `pushed` contains the events and deltas that this process received."""
 
     __slots__ = (
+        "_deadline",
         "_heard",
+        "_loop",
+        "_timer",
+        "_timer_end",
         "_waiter",
         "_woken",
-        "hinted",
+        "hint",
         "live",
         "needs_catch_up",
         "project_id",
@@ -35,14 +40,18 @@ class Follower:
         self.project_id = project_id
         self.run_id = run_id
         self._woken = False
+        self._loop = asyncio.get_running_loop()
         self._waiter: asyncio.Future[None] | None = None
+        self._deadline = self._timer_end = inf
+        self._timer: asyncio.Handle | None = None
         self._heard = DeltaCursor()
         self.live = False
         """Whether the reader also receives drafts."""
         self.needs_catch_up = True
         """Whether the reader needs the draft from its start."""
-        self.hinted = False
-        """Whether there may be events that were not pushed to this reader."""
+        self.hint: Hashable | None = None
+        """Set if there may be events that were not pushed to this reader. The readers of a run with
+        the same hint can share the query that begins after it."""
         self.seen = 0
         """The number of the last event that the reader has received."""
         self.pushed: deque[StoredEvent | Delta] = deque()
@@ -68,7 +77,7 @@ class Follower:
     def push(self, item: StoredEvent | Delta) -> None:
         if len(self.pushed) >= MAX_PUSHED:
             self.pushed.clear()
-            self.hinted = self.needs_catch_up = True
+            self.hint, self.needs_catch_up = object(), True
         self.pushed.append(item)
         self._woken = True
         self._resolve_waiter()
@@ -81,23 +90,44 @@ class Follower:
             self._woken = True
             self._resolve_waiter()
 
-    def wake(self) -> None:
-        self._woken = self.hinted = True
+    def wake(self, hint: Hashable | None = None) -> None:
+        """Wake the reader to read the database. `hint`: given to several readers."""
+        self._woken, self.hint = True, hint or object()
         self._resolve_waiter()
+
+    def now(self) -> float:
+        """Return the time on the event loop's clock in seconds."""
+        return self._loop.time()
 
     async def wait(self, seconds: float) -> bool:
         """Wait at most `seconds`, and return whether there may be new events. Only one task may
-        wait at a time. An Event with a timeout would take twice as long for each piece."""
+        wait at a time. Most waits need no new timer, because the timer of an earlier wait checks
+        the deadline of the current one."""
         if not self._woken:
-            loop = asyncio.get_running_loop()
-            self._waiter = loop.create_future()
-            timer = loop.call_later(seconds, self._resolve_waiter)
-            try:
-                await self._waiter
-            finally:
-                timer.cancel()
+            self._deadline = self.now() + seconds
+            if self._deadline < self._timer_end:
+                self._start_timer()
+            self._waiter = self._loop.create_future()
+            await self._waiter
         woken, self._woken = self._woken, False
         return woken
+
+    def close(self) -> None:
+        """Stop the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _start_timer(self) -> None:
+        self.close()
+        self._timer_end = self._deadline
+        self._timer = self._loop.call_at(self._deadline, self._end_timer)
+
+    def _end_timer(self) -> None:
+        self._timer_end = inf
+        if self.now() < self._deadline:
+            self._start_timer()
+        else:
+            self._resolve_waiter()
 
     def _resolve_waiter(self) -> None:
         if self._waiter is not None and not self._waiter.done():

@@ -5,7 +5,7 @@ and at named intervals. Correctness never depends on this module.
 """
 
 import asyncio
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from typing import Any, Final, cast
 from uuid import UUID
 
@@ -21,27 +21,27 @@ RECONNECT_SECONDS: Final = 0.5
 KEEPALIVE_SECONDS: Final = 15.0
 """A LISTEN connection can be lost without an error. Therefore a keepalive query runs at this
 interval, in seconds."""
-CHANNELS: Final = tuple(f"runward_{it}" for it in ("runs", "work", "tools", "follow", "deltas"))
-
-
-def _ignore(payload: str) -> None: ...
 
 
 class Listener:
-    """Converts NOTIFY messages to calls: `on_run(id or None)`, `on_work()`, `on_tools(project)`,
-    and the relay's methods. Messages from the backends in `own_backends` are ignored, because this
-    process already has their content."""
+    """Converts NOTIFY messages to calls. `on_run` is called with the ID of a run that changed, or
+    with None if any run may have changed. The worker of the run wrote the change if it is a
+    message to `runward_steps`, and another process if it is one to `runward_runs`. `on_tools` is
+    called with the ID of a project or None. `on_work` is called with the payload, and so is the
+    function of a channel in `on_payload`. Messages to a channel without a function do not wake the
+    process. Messages from the backends in `own_backends` are ignored, because this process already
+    has their content."""
 
     def __init__(
         self,
         url: str,
         *,
         on_run: Callable[[UUID | None], None],
-        on_work: Callable[[], None],
         on_tools: Callable[[UUID | None], None],
         own_backends: Set[int],
-        on_follow: Callable[[str], None] = _ignore,
-        on_deltas: Callable[[str], None] = _ignore,
+        on_step: Callable[[UUID | None], None] | None = None,
+        on_work: Callable[[str], None] | None = None,
+        on_payload: Mapping[str, Callable[[str], None]] | None = None,
         keepalive: float = KEEPALIVE_SECONDS,
     ) -> None:
         self._address = read_url(url, "RUNWARD_LISTEN_URL or DATABASE_URL")
@@ -49,8 +49,8 @@ class Listener:
         self._on_run = on_run
         self._on_work = on_work
         self._on_tools = on_tools
-        self._on_follow = on_follow
-        self._on_deltas = on_deltas
+        self._ids = {"runward_runs": on_run, "runward_steps": on_step, "runward_tools": on_tools}
+        self._payloads = {"runward_work": on_work, **(on_payload or {})}
         self._own = own_backends
 
     async def run(self) -> None:
@@ -79,11 +79,13 @@ class Listener:
 
         try:
             connection.add_termination_listener(lost)
-            for channel in CHANNELS:
-                await connection.add_listener(channel, self._dispatch)
+            for channel, tell in (self._ids | self._payloads).items():
+                if tell is not None:
+                    await connection.add_listener(channel, self._dispatch)
             self._on_run(None)
-            self._on_work()
             self._on_tools(None)
+            if self._on_work is not None:
+                self._on_work("")
             while not await _wait_within(self._keepalive, closed):
                 await connection.execute("SELECT 1")
             log.warning("listen_lost", error="closed")
@@ -93,18 +95,11 @@ class Listener:
     def _dispatch(self, _: object, sender: int, channel: str, payload: object) -> None:
         if sender in self._own:
             return
-        if channel == "runward_work":
-            self._on_work()
-            return
-        if channel == "runward_deltas":
-            self._on_deltas(str(payload))
-            return
-        if channel == "runward_follow":
-            self._on_follow(str(payload))
-            return
-        tell = self._on_tools if channel == "runward_tools" else self._on_run
-        for named in _parse_ids(str(payload)):
-            tell(named)
+        if (receive := self._payloads.get(channel)) is not None:
+            receive(str(payload))
+        elif (tell := self._ids.get(channel)) is not None:
+            for named in _parse_ids(str(payload)):
+                tell(named)
 
 
 def _parse_ids(hint: str) -> list[UUID | None]:

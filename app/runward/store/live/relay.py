@@ -17,11 +17,11 @@ from uuid import UUID
 import structlog
 from pydantic_core import from_json, to_json
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine
 
 from runward.domain.ids import Prefix, format_id
 from runward.store.live.drafts import Delta
 from runward.store.postgres.db import DATABASE_ERRORS, log_fields
+from runward.store.postgres.engine import AsyncEngine
 
 log = structlog.get_logger()
 
@@ -55,6 +55,7 @@ class Relay:
         self._followed: dict[UUID, float] = {}
         self._pieces: list[Delta] = []
         self._asks: set[UUID] = set()
+        self._notices: list[tuple[str, str]] = []
         self._wake = asyncio.Event()
 
     def is_wanted(self, run_id: UUID) -> bool:
@@ -66,6 +67,10 @@ class Relay:
         if len(self._pieces) >= MAX_QUEUED:
             self._pieces.clear()
         self._pieces.append(piece)
+        self._wake.set()
+
+    def notify(self, channel: str, payload: str) -> None:
+        self._notices.append((channel, payload))
         self._wake.set()
 
     def request_draft(self, run_id: UUID) -> None:
@@ -114,7 +119,8 @@ class Relay:
             await self._send(pieces, {"?": list(asks)})
 
     async def _send(self, pieces: list[Delta], runs: dict[str, list[UUID]]) -> None:
-        payloads = [("runward_deltas", f"{self._me} {one}") for one in _encode_batches(pieces)]
+        payloads, self._notices = self._notices, []
+        payloads += [("runward_deltas", f"{self._me} {one}") for one in _encode_batches(pieces)]
         for mark, run_ids in runs.items():
             for start in range(0, len(run_ids), IDS_PER_PAYLOAD):
                 shown = ",".join(one.hex for one in run_ids[start : start + IDS_PER_PAYLOAD])
