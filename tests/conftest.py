@@ -32,6 +32,7 @@ SLOWEST_FIRST = (
     "tests/docs/",
     "tests/hostile/",
     "tests/contract/",
+    "tests/budgets/",
     "tests/api/",
     "tests/db/",
 )

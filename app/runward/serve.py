@@ -17,7 +17,7 @@ from runward.api.app import create_app
 from runward.api.events.outdated import wake_outdated_followers
 from runward.api.http.address import check_address
 from runward.api.http.connections import make_limited_protocol
-from runward.api.http.middleware import should_log
+from runward.api.http.response_sender import should_log
 from runward.api.openapi.descriptions import VERSION
 from runward.api.routers import ROUTERS
 from runward.console import pages, session
@@ -79,12 +79,12 @@ async def run_process(
                 services, concurrency=settings.worker_concurrency, lease=settings.lease_seconds
             )
             services.queue.worker = worker
-        listener = _build_listener(services, worker)
+        listener = build_listener(services, worker, with_api=with_api)
         background = {
             asyncio.create_task(listener.run(), name="listener"),
             asyncio.create_task(services.live.feed.run_relay(), name="relay"),
+            asyncio.create_task(services.storage.database.close_surplus_forever(), name="pool"),
         }
-        opening = asyncio.create_task(_open_models(services), name="models")
         parts: set[asyncio.Task[None]] = set()
         if worker is not None:
             working = run_worker(worker, stop, settings.drain_seconds)
@@ -101,11 +101,7 @@ async def run_process(
             parts.add(asyncio.create_task(serve, name="api"))
         elif ready is not None:
             ready(services)
-        try:
-            await supervise(parts, background, stop, lambda: _announce_stop(services))
-        finally:
-            opening.cancel()
-            await asyncio.gather(opening, return_exceptions=True)
+        await supervise(parts, background, stop, lambda: _announce_stop(services))
 
 
 async def supervise(
@@ -145,14 +141,6 @@ def _get_failure(task: asyncio.Task[None]) -> BaseException | None:
     if task.cancelled():
         return TaskEndedError(f"The task '{task.get_name()}' was cancelled.")
     return task.exception()
-
-
-async def _open_models(services: Services) -> None:
-    """Without it, the first request to a model takes longer."""
-    try:
-        await services.models.open()
-    except Exception:
-        log.exception("models_not_opened")
 
 
 async def _prepare_database(settings: Settings, services: Services) -> None:
@@ -202,15 +190,13 @@ def watch_projects(services: Services) -> ChangeWatch:
     return watch
 
 
-def _build_listener(services: Services, worker: Worker | None) -> Listener:
+def build_listener(services: Services, worker: Worker | None, *, with_api: bool) -> Listener:
+    """Only an API has readers of events, and only a worker executes runs."""
+
     def on_run(run_id: UUID | None) -> None:
         services.live.feed.notify_changed(run_id)
         if worker is not None:
             worker.executions.notify_changed(run_id)
-
-    def on_work() -> None:
-        if worker is not None:
-            worker.wake()
 
     def on_tools(project_id: UUID | None) -> None:
         services.registry.forget(project_id)
@@ -218,13 +204,21 @@ def _build_listener(services: Services, worker: Worker | None) -> Listener:
             worker.executions.notify_tools_changed(project_id)
 
     feed = services.live.feed
+    on_payload: dict[str, Callable[[str], None]] = {}
+    if worker is not None:
+        on_payload |= {
+            "runward_workers": worker.turns.receive,
+            "runward_follow": feed.receive_follow,
+        }
+    if with_api:
+        on_payload["runward_deltas"] = feed.receive_deltas
     return Listener(
         services.direct_url,
         on_run=on_run,
-        on_work=on_work,
         on_tools=on_tools,
-        on_follow=feed.receive_follow,
-        on_deltas=feed.receive_deltas,
+        on_step=on_run if with_api else None,
+        on_work=worker.wake_for if worker is not None else None,
+        on_payload=on_payload,
         own_backends=services.own_backends,
     )
 

@@ -3,11 +3,20 @@ it uses; `runward.wiring` opens them."""
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Hashable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from runward.domain.ids import ProjectId, RunId
@@ -23,13 +32,16 @@ from runward.llm.catalog import ModelCatalog, Models
 from runward.llm.prices import Prices
 from runward.loop.engine import Engine
 from runward.loop.notices import Notices
-from runward.loop.project_cache import PolicyCache, ProjectModels
+from runward.loop.project_cache import AgentCache, PolicyCache, ProjectModels
 from runward.loop.toolbox import Toolbox, ToolSet
+from runward.store.access.key_checks import KeyCheck, KeyChecks
 from runward.store.access.vault import Vault
 from runward.store.live.carried import CommittedEvents
 from runward.store.live.feed import Feed
 from runward.store.live.followers import Follower
 from runward.store.postgres.db import Database, Tx, open_database
+from runward.store.postgres.shared_queries import SharedQueries
+from runward.store.registry.agents import RegisteredAgent
 from runward.store.runs.quarantine import Quarantine
 from runward.store.runs.queue import AcceptedRun, NewRun
 from runward.tools.base import ToolInvoker
@@ -39,6 +51,8 @@ from runward.tools.mcp.login import LoginReturn, LoginStart
 from runward.tools.mcp.session import ConnectableServer
 from runward.tools.plugin.registry import PluginHost
 from runward.tools.rules import RuleEvaluator
+
+T = TypeVar("T")
 
 
 class Storage:
@@ -82,9 +96,11 @@ class RequestLimits:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """The tools, models, policies and MCP servers of projects, cached, and what runs them."""
+    """The tools, agents, models, policies and MCP servers of projects, cached, and what runs
+    them."""
 
     toolbox: Toolbox
+    agents: AgentCache
     policies: PolicyCache
     models: ProjectModels
     prices: Prices
@@ -101,6 +117,9 @@ class Registry:
 
     async def get_models(self, project_id: ProjectId) -> Models:
         return await self.models.of(project_id)
+
+    async def find_agent(self, project_id: ProjectId, name: str) -> RegisteredAgent | None:
+        return await self.agents.find(project_id, name)
 
     async def fetch_tools(
         self, project_id: ProjectId, versions: Iterable[tuple[str, int]]
@@ -164,6 +183,10 @@ class Registry:
     def forget_tools(self, project_id: ProjectId) -> None:
         """Read the project's tools and agents again, since one of them has changed."""
         self.toolbox.forget(project_id)
+        self.agents.forget(project_id)
+
+    def forget_agents(self, project_id: ProjectId) -> None:
+        self.agents.forget(project_id)
 
     def forget_policy(self, project_id: ProjectId) -> None:
         self.policies.forget(project_id)
@@ -178,6 +201,7 @@ class Registry:
         """Read everything of the project again; None: of all projects. `tell`: those who watch its
         tools."""
         self.toolbox.forget(project_id, tell=tell)
+        self.agents.forget(project_id)
         self.policies.forget(project_id)
         self.models.forget(project_id)
         self.mcp.forget(project_id)
@@ -254,10 +278,13 @@ class Live:
     """The events of runs as they happen, and the streams that are open."""
 
     feed: Feed
+    keys: KeyChecks
     streams_per_key: int
     open_streams: Counter[UUID] = field(default_factory=Counter[UUID])
     """By API key; also requests to /mcp that may take their time."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    reads: SharedQueries = field(default_factory=SharedQueries)
+    """The queries of readers that were woken together."""
 
     def is_stopping(self) -> bool:
         return self.stopping.is_set()
@@ -269,6 +296,14 @@ class Live:
 
     def catch_up(self, follower: Follower) -> None:
         self.feed.catch_up(follower)
+
+    async def share_query(self, key: Hashable, query: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return the result of a query that readers with the same key share."""
+        return await self.reads.run(key, query)
+
+    def get_key_check(self, principal: Principal) -> KeyCheck:
+        """Return the check of the key with which a stream was opened."""
+        return self.keys.of(principal)
 
 
 @dataclass(slots=True)

@@ -27,7 +27,7 @@ from runward.loop.engine import (
 )
 from runward.loop.inline_tools import InlineTools
 from runward.loop.notices import Notices
-from runward.loop.project_cache import PolicyCache, ProjectModels
+from runward.loop.project_cache import AgentCache, PolicyCache, ProjectModels
 from runward.loop.toolbox import Toolbox
 from runward.services import (
     Access,
@@ -40,6 +40,7 @@ from runward.services import (
 )
 from runward.settings import Settings
 from runward.store.access import console_sessions, keys
+from runward.store.access.key_checks import KeyChecks
 from runward.store.access.keys import Authenticator
 from runward.store.access.secrets import read_secrets
 from runward.store.access.vault import CallRef, SecretUnreadableError, Vault
@@ -121,14 +122,14 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             limits=RequestLimits(
                 settings.max_body_bytes, settings.mcp_wait_seconds.total_seconds()
             ),
-            registry=_build_registry(engine, mcp, egress),
+            registry=_build_registry(engine, AgentCache(database.pool), mcp, egress),
             queue=RunQueue(
                 accept=await stack.enter_async_context(GroupCommit(accepts.write)),
                 lease=settings.lease_seconds,
                 quarantine=Quarantine(database.pool),
                 notices=engine.storage.notices,
             ),
-            live=Live(feed, settings.streams_per_key),
+            live=Live(feed, KeyChecks(database.autocommit.connect), settings.streams_per_key),
             engine=engine,
             models=models,
             direct_url=_reveal(settings.listen_url) or database_url,
@@ -146,10 +147,13 @@ def _build_access(database: Database, vault: Vault, public_url: str) -> Access:
     )
 
 
-def _build_registry(engine: Engine, mcp: McpInvoker, egress: Egress) -> Registry:
+def _build_registry(
+    engine: Engine, agents: AgentCache, mcp: McpInvoker, egress: Egress
+) -> Registry:
     tools = engine.tools
     return Registry(
         toolbox=tools.toolbox,
+        agents=agents,
         policies=engine.guards.policies,
         models=engine.models.models,
         prices=engine.models.prices,
@@ -230,7 +234,7 @@ def _build_models(settings: Settings, egress: Egress) -> ModelCatalog:
         openai_api_key=_reveal(settings.openai_api_key),
         openai_base_url=settings.openai_base_url,
         providers=_build_providers(settings),
-        checked_transport=egress.transport,
+        connect=egress.connect,
     )
 
 

@@ -181,7 +181,7 @@ POINTS: tuple[Point, ...] = (
     *_lone("park", "unstarted", "unsent"),
     *_lone("end", "recorded", "recorded", story="session"),
     Point("webhook.before", "runward.tools.signing:SignedPostClient.send", "before", "unsent"),
-    Point("webhook.sent", "runward.egress.client:_read", "before", "sent"),
+    Point("webhook.sent", "runward.egress.client:Egress._exchange", "after", "sent"),
     Point("webhook.answered", "runward.tools.webhook.invoker:WebhookInvoker.invoke", "after", "sent"),
     Point("plugin.before", "runward.tools.plugin.registry:PluginHost.invoke", "before", "unsent"),
     Point("plugin.answered", "runward.tools.plugin.registry:PluginHost.invoke", "after", "sent"),

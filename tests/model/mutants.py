@@ -94,7 +94,7 @@ async def _collect_that_starts_retries_itself(it: Any) -> None:
 
 
 async def _catch_up_without_reading(it: Any) -> None:
-    it._wake.clear()
+    it._signaled = False
     if it.lost:
         raise LeaseLostError
     if it.changes.is_empty:

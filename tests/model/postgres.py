@@ -38,7 +38,8 @@ class Postgres:
 
     async def begin(self, root: RunRow, tools: Tools) -> None:
         """An empty database with this run."""
-        await self._store.sql("TRUNCATE projects, tools, runs CASCADE")
+        records = "run_events, run_items, tool_calls"
+        await self._store.sql(f"TRUNCATE projects, tools, runs, {records} CASCADE")
         await self._store.sql("INSERT INTO projects (id, name) VALUES (:id, 'default')", id=PROJECT)
         await self.register(tools)
         changes = Changes()

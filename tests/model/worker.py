@@ -259,12 +259,15 @@ _OF_LEASED: Final = frozenset(
         "_on_load",
         "_loaded_at",
         "_leased_until",
-        "_wake",
+        "_loop",
+        "_signaled",
+        "_waiter",
+        "_watched",
         "_outdated",
     }
 )
 _OF_TOOLS: Final = frozenset(
-    {"enabled", "_toolbox", "_inline", "_rules", "_defined", "_unregistered"}
+    {"enabled", "caps", "_toolbox", "_inline", "_rules", "_defined", "_unregistered"}
 )
 _OF_FLIGHTS: Final = frozenset(
     {
@@ -273,6 +276,7 @@ _OF_FLIGHTS: Final = frozenset(
         "_callback",
         "_report",
         "_may_send",
+        "_loop",
         "_tasks",
         "_deadlines",
         "_allowed",
@@ -302,10 +306,12 @@ def _frozen(it: Any, minted: int, now: float) -> Boundary:
     assert not flights._reports
     assert not flights._usage
     assert not it._losses
+    assert leased._waiter is None
+    assert not leased._watched
     return Boundary(
         state=leased.state,
         changes=leased.changes.copy(),
-        nudged=leased._wake.is_set(),
+        nudged=leased._signaled,
         outdated=leased._outdated,
         draining=leased.draining,
         lost=leased.lost,
@@ -325,14 +331,16 @@ def _thawed(engine: Any, one: Boundary) -> Modeled:
     it: Any = Modeled(engine, one.state)
     leased, tools, flights = it.leased, it._tools, it._calls
     leased.changes = one.changes.copy()
-    for event, is_set in [(leased._wake, one.nudged), (flights._stopping, one.stopping)]:
-        if is_set:
-            event.set()
+    leased._signaled = one.nudged
+    if one.stopping:
+        flights._stopping.set()
     leased._outdated, leased.draining, leased.lost = one.outdated, one.draining, one.lost
     leased._loaded_at = LONG_AGO if one.overdue else 0.0
     if one.late:
         leased._leased_until = LONG_AGO
     tools._defined, tools.enabled = one.tools, dict(one.enabled)
+    current = one.tools.current(one.state)
+    tools.caps = {name: tool.spec.concurrency for name, tool in current.items()}
     flights._tasks = cast("Any", {id_: FlyingTask(flight) for id_, flight in one.flights.items()})
     flights._deadlines = dict.fromkeys(one.tried, 400.0)
     flights._allowed = dict(one.allowed)

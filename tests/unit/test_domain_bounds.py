@@ -309,7 +309,7 @@ def test_names_that_are_replaced_stay_different_and_fit_what_providers_take() ->
 )
 def test_numbers_of_tokens_are_bounded(said: Any, kept: int) -> None:
     usage = Usage(said, said, said, said)
-    assert bounded_response(ModelResponse(usage=usage)).usage == Usage(kept, kept, kept, kept)
+    assert bounded_response(ModelResponse(usage=usage))[0].usage == Usage(kept, kept, kept, kept)
 
 
 # Text that is parsed.

@@ -19,7 +19,19 @@ from runward.domain import json as json_value
 from runward.domain.json import MAX_VALUES, JsonObject
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec, offered_tools
 from runward.domain.run.conversation import build_conversation
-from runward.domain.run.state import CallOutcome, CallPhase, Result
+from runward.domain.run.decide import AskModel, RunTools, next_action
+from runward.domain.run.items import Message
+from runward.domain.run.settle import settle, start
+from runward.domain.run.state import (
+    CallOutcome,
+    CallPhase,
+    Changes,
+    Result,
+    RunState,
+    Segment,
+    SegmentKind,
+)
+from runward.domain.run.tools import CompiledTool
 from runward.domain.schema.strict import NullRemover, close_objects, strict_form, strict_problems
 from runward.domain.schema.subschemas import Effort, Subschemas
 from runward.domain.schema.validator import Validator, check_schema, parse_arguments
@@ -39,7 +51,7 @@ from tests.support.operations import (
     counted_operations,
     counted_scans,
 )
-from tests.unit.domain_cases import taken, tool, wants
+from tests.unit.domain_cases import state, taken, tool, wants
 
 ALLOWED: Final = 5.0
 """How much more work four times the input may take."""
@@ -267,6 +279,55 @@ def test_a_conversation_of_four_times_the_calls_takes_four_times_the_work() -> N
             assert len(build_conversation(state)) == 2 * count
         work.append(operations.lines)
     assert work[1] <= ALLOWED * work[0]
+
+
+def take_turn(run: RunState, calls: int, number: int, lookup: CompiledTool) -> RunState:
+    """The model requests so many calls, and each gets its result alone."""
+    limits = {"lookup": lookup.spec.concurrency}
+    assert next_action(run, caps=limits) == AskModel()
+    requested = [
+        wants("lookup", f'{{"a": {number * 1000 + at}}}', f"c{number}_{at}") for at in range(calls)
+    ]
+    run, _ = taken(*requested, tools=[lookup], before=run)
+    while isinstance(action := next_action(run, caps=limits), RunTools):
+        for call_id in action.start:
+            run, _ = start(run, Changes(), run.calls[call_id], seconds=30.0)
+        for call_id in action.start:
+            assert run.open_calls
+            result = Result(CallOutcome.COMPLETED, "found")
+            run = settle(run, Changes(), run.calls[call_id], result)
+            next_action(run, caps=limits)
+    assert all(call.attempt == 1 for call in run.calls.values())
+    return run
+
+
+def long_run() -> RunState:
+    limits = {"max_turns": 200, "max_tool_calls": 200, "max_parallel_tool_calls": 64}
+    question = Segment(SegmentKind.INPUT, 0, None, (Message("user", "Look it up."),))
+    run = state(segments=(question,))
+    limits = run.config.limits.model_copy(update=limits)
+    return replace(run, config=run.config.model_copy(update={"limits": limits}))
+
+
+def test_a_late_turn_takes_about_as_much_work_as_an_early_one() -> None:
+    """Only the request to the model grows with the conversation, and is built in linear time."""
+    run, lookup, work = long_run(), tool(), list[int]()
+    for number in range(100):
+        with counted_operations() as operations:
+            run = take_turn(run, 1, number, lookup)
+        work.append(operations.lines)
+    assert work[99] <= 1.5 * work[4], (work[4], work[99])
+
+
+def test_a_call_among_many_takes_about_as_much_work_as_among_few() -> None:
+    lookup, work = tool(concurrency={"limit": 64}), list[float]()
+    take_turn(long_run(), 1, 0, lookup)  # whatever is done only once
+    for calls in (10, 100):
+        run = long_run()
+        with counted_operations() as operations:
+            take_turn(run, calls, 0, lookup)
+        work.append(operations.lines / calls)
+    assert work[1] <= 1.6 * work[0], work
 
 
 def test_a_chain_of_references_has_a_limit() -> None:

@@ -11,8 +11,14 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from bench.rivals import RIVALS
+
 LOCKS = ["requirements.lock", "requirements-image.lock", "requirements-dev.lock"]
-OTHERS = ["tests/clients/requirements.lock", "tests/clients/requirements-openai-2.lock"]
+OTHERS = [
+    "tests/clients/requirements.lock",
+    "tests/clients/requirements-openai-2.lock",
+    *(str(entry.lock.relative_to(Path.cwd())) for entry in RIVALS),
+]
 PINNED = re.compile(r"^([a-z0-9-]+)==([^ ]+)( ; [^\\]+)? \\$", re.MULTILINE)
 
 

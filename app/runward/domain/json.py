@@ -34,7 +34,12 @@ class UnstorableError(ValueError):
 
 def compact(value: Any) -> str:
     """Return one line of JSON. Keys keep their order, and non-ASCII text is not escaped."""
-    return to_json(value, inf_nan_mode="null").decode()
+    return to_compact_json(value).decode()
+
+
+def to_compact_json(value: Any) -> bytes:
+    """Return one line of JSON in UTF-8."""
+    return to_json(value, inf_nan_mode="null")
 
 
 def as_text(value: JsonValue) -> str:
@@ -74,6 +79,9 @@ def clean_json(value: JsonValue) -> tuple[JsonValue, bool]:
     """Return a storable copy of `value`, and whether it differs. NUL and lone surrogates are
     replaced. NaN, infinities and numbers beyond `MAX_NUMBER` become null. Raises UnstorableError
     for nesting deeper than `MAX_DEPTH` and for more than `MAX_VALUES`."""
+    if not isinstance(value, list | dict):
+        clean = _clean(value)
+        return clean, clean != value
     if has_too_many_values(value):
         raise UnstorableError(f"the value contains more than {MAX_VALUES:,} values")
     if is_nested_deeper(value, MAX_DEPTH):
@@ -138,6 +146,8 @@ def count_values(data: bytes) -> int:
 def clean_text(text: str) -> str:
     if "\x00" in text:
         text = text.replace("\x00", _REPLACEMENT)
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

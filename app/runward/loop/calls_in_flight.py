@@ -74,6 +74,8 @@ class AvailableTools:
         self._inline = tools.inline
         self._rules = tools.rules
         self._defined = ToolSet({})
+        self.caps: dict[str, Concurrency] = {}
+        """The limits of concurrent calls, by the name of the tool."""
         self._unregistered: dict[str, CompiledTool] = {}
         self.enabled: dict[str, CompiledTool] = {}
         """The registered and inline tools that `evaluate` found enabled."""
@@ -91,6 +93,8 @@ class AvailableTools:
         signed = await self._inline.sign(state.project_id, inline_tools, self._defined)
         self._defined = registered.combine(signed)
         self._unregistered = team.build_unregistered_tools(state.config, state.team)
+        current = self._defined.current(state)
+        self.caps = {name: tool.spec.concurrency for name, tool in current.items()}
 
     async def evaluate(self, state: RunState) -> None:
         """Find the enabled tools. `state`: the run at the time of the model request. Rules see the
@@ -113,10 +117,6 @@ class AvailableTools:
     def callable(self) -> dict[str, CompiledTool]:
         """Return the tools whose calls can start now."""
         return {**BUILTINS, **self.enabled, **self._unregistered}
-
-    def concurrency(self, state: RunState) -> dict[str, Concurrency]:
-        current = self._defined.current(state)
-        return {name: tool.spec.concurrency for name, tool in current.items()}
 
     def find(self, call: Call) -> CompiledTool | None:
         """Return the version of the tool that the call uses, or None if the tool does not exist."""
@@ -152,6 +152,7 @@ class CallsInFlight:
         may_send: Callable[[], Awaitable[bool]],
     ) -> None:
         self.checks = checks
+        self._loop = asyncio.get_running_loop()
         self._invokers = invokers
         self._callback = callback
         self._report = report
@@ -185,7 +186,7 @@ class CallsInFlight:
     def launch(self, state: RunState, call: Call, signed_tool: SignedTool) -> None:
         """Begin an attempt after its start was committed. The first attempt sets the deadline."""
         seconds = math.inf if call.timeout_seconds is None else call.timeout_seconds
-        self._deadlines.setdefault(call.id, _now() + seconds)
+        self._deadlines.setdefault(call.id, self._loop.time() + seconds)
         self._start_task(call, signed_tool, self._attempt(state, call, signed_tool))
 
     def launch_late(
@@ -193,11 +194,11 @@ class CallsInFlight:
     ) -> None:
         """Check the outcome of a call that waited for a callback or a child run. The call is not
         retried."""
-        self._deadlines.setdefault(call.id, _now())
+        self._deadlines.setdefault(call.id, self._loop.time())
         self._start_task(call, signed_tool, self._checked(state, call, signed_tool, outcome))
 
     def seconds_left(self, call: Call) -> float:
-        return self._deadlines[call.id] - _now()
+        return self._deadlines[call.id] - self._loop.time()
 
     def was_tried(self, call: Call) -> bool:
         """Return whether this claim already attempted the call. Then the next attempt has only the
@@ -235,7 +236,7 @@ class CallsInFlight:
     def _start_task(
         self, call: Call, signed_tool: SignedTool, work: Coroutine[None, None, AttemptEnd]
     ) -> None:
-        self._tasks[call.id] = asyncio.create_task(_unfailing(call, signed_tool, work))
+        self._tasks[call.id] = self._loop.create_task(_unfailing(call, signed_tool, work))
 
     async def _attempt(self, state: RunState, call: Call, signed_tool: SignedTool) -> AttemptEnd:
         """Make one attempt, with the checks before and after it and the pause before the next."""
@@ -357,7 +358,3 @@ def _end(signed_tool: SignedTool, call: Call, outcome: Done | Failed) -> CallEnd
 def jitter() -> float:
     """Return a number from 0 up to 1."""
     return random.random()  # noqa: S311  # spreads retries, guards nothing
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, assert_never
 
-from pydantic import JsonValue
-
 from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject, canonical, compute_digest
 from runward.domain.registry.guards import (
@@ -83,17 +81,33 @@ class Checks:
     ) -> Done | Failed | None:
         """Check a call before it is sent. Return None if Runward should send it. The time of the
         call includes these checks."""
+        guardrails = self._guardrails(state, "input", signed_tool)
+        if guardrails or self._hooks(state, "before_tool"):
+            replaced = await self._check_before_call(state, call, guardrails, seconds_left)
+            if replaced is not None:
+                return replaced
+        spent = seconds_left() <= 0
+        return Failed(FailureKind.NOT_SENT, NO_TIME_LEFT, permanent=True) if spent else None
+
+    async def _check_before_call(
+        self,
+        state: RunState,
+        call: Call,
+        guardrails: Sequence[tuple[Guardrail, tuple[str, ...]]],
+        seconds_left: SecondsLeft,
+    ) -> Done | Failed | None:
         about = payloads.describe_call(call)
+        call_id = format_id(Prefix.CALL, call.uuid)
         verdict = await self._run_guardrails(
-            self._guardrails(state, "input", signed_tool),
+            guardrails,
             lambda: payloads.build_guardrail_payload(state, "input", about),
-            f"{format_id(Prefix.CALL, call.uuid)}_input",
+            f"{call_id}_input",
             seconds_left,
         )
         if not isinstance(verdict, Allow):
             return make_guardrail_failure(verdict)
         answer, _ = await self._run_hooks(
-            state, "before_tool", call.turn, about, format_id(Prefix.CALL, call.uuid), seconds_left
+            state, "before_tool", call.turn, about, call_id, seconds_left
         )
         match answer:
             case Instead(value=value, metadata=metadata):
@@ -101,10 +115,9 @@ class Checks:
             case HookFailure(detail=detail):
                 return make_guardrail_failure(Reject(texts.HOOK_FAILED, detail))
             case NoChange():
-                spent = seconds_left() <= 0
+                return None
             case _:
                 assert_never(answer)
-        return Failed(FailureKind.NOT_SENT, NO_TIME_LEFT, permanent=True) if spent else None
 
     async def after_call(
         self,
@@ -149,6 +162,8 @@ class Checks:
     ) -> dict[tuple[str, str], GuardrailVerdict]:
         """Return, for each `RequestedToolCall.key`, whether Runward may create an approval. Calls
         are checked concurrently, and equal calls once."""
+        if not calls:
+            return {}
         found: dict[tuple[str, str], GuardrailVerdict] = {one.key: Allow() for one in calls}
         tasks: dict[tuple[str, str], asyncio.Task[GuardrailVerdict]] = {}
         async with asyncio.TaskGroup() as group:
@@ -227,12 +242,24 @@ class Checks:
             f"{format_id(Prefix.RUN, state.id)}_{state.turn + 1}_run_input",
         )
 
-    async def check_output(self, state: RunState, output: JsonValue) -> GuardrailVerdict:
-        return await self._run_guardrails(
+    def checks_finish(self, state: RunState, action: Finish) -> bool:
+        """Return whether the run ends with an output that guardrails check. This includes
+        incomplete runs."""
+        unfinished = action.status is RunStatus.INCOMPLETE and action.output is not None
+        refused = action.code == GUARDRAIL
+        has_output = not refused and (unfinished or action.status is RunStatus.COMPLETED)
+        return has_output and bool(self._guardrails(state, "run_output"))
+
+    async def check_finish(self, state: RunState, action: Finish) -> Finish:
+        """Return how the run ends after guardrails have checked its output."""
+        verdict = await self._run_guardrails(
             self._guardrails(state, "run_output"),
-            lambda: payloads.build_guardrail_payload(state, "run_output", {"output": output}),
+            lambda: payloads.build_guardrail_payload(
+                state, "run_output", {"output": action.output}
+            ),
             f"{format_id(Prefix.RUN, state.id)}_{state.turn}_run_output",
         )
+        return action if isinstance(verdict, Allow) else finish_refused(verdict, "run_output")
 
     # The guardrails and hooks, in order.
 
@@ -346,20 +373,6 @@ def _replace_output(outcome: Done | Failed, answer: Instead) -> Done:
 
 def _seconds(own: float, left: SecondsLeft | None) -> float:
     return own if left is None else max(SMALLEST_SECONDS, min(own, left()))
-
-
-def has_output_to_check(action: Finish) -> bool:
-    """Return whether the run ends with an output that guardrails must check. This includes
-    incomplete runs."""
-    unfinished = action.status is RunStatus.INCOMPLETE and action.output is not None
-    refused = action.code == GUARDRAIL
-    return not refused and (unfinished or action.status is RunStatus.COMPLETED)
-
-
-async def check_finish(checks: Checks, state: RunState, action: Finish) -> Finish:
-    """Return how the run ends after guardrails have checked its output."""
-    verdict: GuardrailVerdict = await checks.check_output(state, action.output)
-    return action if isinstance(verdict, Allow) else finish_refused(verdict, "run_output")
 
 
 def finish_refused(verdict: Reject | Fail, stage: Stage) -> Finish:

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from sqlalchemy.ext.asyncio import AsyncEngine
-
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.registry.tools import ChildToolOutput
 from runward.domain.run import texts
@@ -18,6 +16,7 @@ from runward.domain.run.team import MAX_DEPTH, build_child_input, read_child_out
 from runward.domain.run.tools import CompiledTool
 from runward.loop.toolbox import SignedTool
 from runward.store.postgres.db import mint, retry_on_outage
+from runward.store.postgres.engine import AsyncEngine
 from runward.store.registry import agents
 from runward.store.registry.agents import TeamTooLargeError
 from runward.store.registry.tool_registry import expand_team

@@ -4,8 +4,6 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from sqlalchemy.ext.asyncio import AsyncEngine
-
 from runward.domain.ids import ProjectId
 from runward.domain.run.items import Item
 from runward.domain.run.state import Call, RunState
@@ -20,6 +18,7 @@ from runward.loop.project_cache import PolicyCache, ProjectModels
 from runward.loop.toolbox import Toolbox
 from runward.store.live.feed import Feed
 from runward.store.postgres.db import retry_on_outage
+from runward.store.postgres.engine import AsyncEngine
 from runward.store.runs import queries, session_items, sweep
 from runward.store.runs.gate import Step, StepOutcome
 from runward.store.runs.queue import HeldLease

@@ -37,7 +37,7 @@ from runward.domain.run.state import Call, CallPhase, Changes, RunState
 from runward.domain.run.status import Move, RunStatus
 from runward.domain.schema.validator import Validator, stored_validator
 from runward.loop.calls_in_flight import AvailableTools, CallEnd, CallsInFlight
-from runward.loop.checks import Checks, check_finish, has_output_to_check
+from runward.loop.checks import Checks
 from runward.loop.children import find_late_outcome, open_all
 from runward.loop.engine import Engine
 from runward.loop.leased_run import LeasedRun, LeaseLostError
@@ -120,7 +120,7 @@ class Execution:
             state,
             overdue=self.leased.is_overdue,
             busy=self._calls.checks_answers(state),
-            caps=self._tools.concurrency(state),
+            caps=self._tools.caps,
             schema=self._schema,
         )
 
@@ -162,19 +162,19 @@ class Execution:
         visible = self._tools.visible(state)
         if self.leased.has_signal:
             return False  # a tool may have changed: decide again
-        asked = ModelTurn(self._engine.models, self._tools, self._checks, state)
-        asking = asked.ask(action, visible, tell=self._add_note, check=self.leased.check_lease)
-        response = await self.leased.run_unless_stopped(asking)
-        if not isinstance(response, ModelResponse):
-            return await self._end_turn(response)
-        hidden = self._tools.enabled.keys() - visible.keys()
-        turn = Turn(visible, mint, len(state.segments), frozenset(hidden))
+        hidden = frozenset(self._tools.enabled.keys() - visible.keys())
+        turn = Turn(visible, mint, len(state.segments), hidden)
         if action.tools_off:
             turn = replace(turn, tools={}, hidden_tools=frozenset())
-        parsed = await self.leased.run_unless_stopped(asked.review(response, turn))
-        if parsed is None:  # the response is dropped, but its usage counts
-            self.leased.state = add_usage(self.leased.state, self.leased.changes, response.usage)
-            return False
+        asked = ModelTurn(self._engine.models, self._tools, self._checks, state)
+        asking = asked.ask(
+            action, visible, turn, tell=self._add_note, check=self.leased.check_lease
+        )
+        parsed = await self.leased.run_unless_stopped(asking)
+        if parsed is None and asked.response is not None:
+            # The response is dropped, but its usage counts.
+            usage = asked.response.usage
+            self.leased.state = add_usage(self.leased.state, self.leased.changes, usage)
         return await self._take(parsed, turn)
 
     async def _delegate(self, response: ModelResponse) -> bool:
@@ -363,11 +363,10 @@ class Execution:
 
     async def _finish(self, action: Finish) -> bool:
         leased = self.leased
-        if has_output_to_check(action):
+        if self._checks.checks_finish(leased.state, action):
             version = leased.state.version
-            checked = await leased.run_unless_stopped(
-                check_finish(self._checks, leased.state, action)
-            )
+            checking = self._checks.check_finish(leased.state, action)
+            checked = await leased.run_unless_stopped(checking)
             if checked is None or leased.state.version != version:
                 return False  # decide again
             action = checked

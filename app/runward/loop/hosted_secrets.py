@@ -122,16 +122,17 @@ class RequestWithSecrets:
 class RedactedDeltas:
     """Passes streamed text on without the secrets. Because a secret can be split between deltas,
     the end of each text is held back, up to the length of a secret, until more text or `end`
-    arrives."""
+    arrives. `add` takes the deltas."""
 
     def __init__(self, values: Sequence[str], show: OnDelta) -> None:
+        self.add = self._add if values else show
         self._show = show
-        self._secret = re.compile("|".join(map(re.escape, values))) if values else None
+        self._secret = re.compile("|".join(map(re.escape, values)))
         self._wait = max(map(len, values), default=1) - 1
         self._held: dict[tuple[type, int], _Text] = {}
 
-    def __call__(self, delta: ModelDelta) -> None:
-        if self._secret is None or isinstance(delta, StreamRestart):
+    def _add(self, delta: ModelDelta) -> None:
+        if isinstance(delta, StreamRestart):
             self._held.clear()
             self._show(delta)
             return
@@ -149,7 +150,6 @@ class RedactedDeltas:
     def _pass(self, delta: _Text, end: int) -> _Text:
         """Pass on the text up to `end`, and return the rest. A secret that begins before `end` is
         complete."""
-        assert self._secret is not None
         shown, at = "", 0
         for found in self._secret.finditer(delta.text):
             if found.start() >= end:

@@ -1,6 +1,5 @@
 """A run whose lease this process holds: its state in memory, and the functions that write it."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeVar
@@ -52,7 +51,7 @@ class LeasedRun(RunSignals):
         self.changes = Changes()
         self._storage = storage
         self._on_load = on_load
-        self._loaded_at = now() if claimed_at is None else claimed_at
+        self._loaded_at = self._loop.time() if claimed_at is None else claimed_at
         self._leased_until = self._loaded_at + storage.lease_length.total_seconds()
 
     @property
@@ -63,11 +62,11 @@ class LeasedRun(RunSignals):
     def seconds_left(self) -> float | None:
         """Return the seconds until the run's deadline, or None if it has no deadline."""
         left = self.state.seconds_left
-        return None if left is None else self._loaded_at + left - now()
+        return None if left is None else self._loaded_at + left - self._loop.time()
 
     @property
     def seconds_since_load(self) -> float:
-        return now() - self._loaded_at
+        return self._loop.time() - self._loaded_at
 
     @property
     def is_overdue(self) -> bool:
@@ -76,7 +75,7 @@ class LeasedRun(RunSignals):
     async def run_unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
         """Return the result of the work. Process signals while it runs. Return None if the work was
         cancelled because the run drains or its deadline passed. The next claim repeats the work."""
-        task = asyncio.create_task(work)
+        task = self._loop.create_task(work)
         try:
             while not task.done():
                 if self.draining or self.is_overdue:
@@ -92,7 +91,7 @@ class LeasedRun(RunSignals):
     async def catch_up(self) -> None:
         """After a signal, commit the changes and read the changes of other processes. Raises
         LeaseLostError."""
-        self._wake.clear()
+        self._signaled = False
         if self.lost:
             raise LeaseLostError
         outdated = self._outdated
@@ -110,7 +109,7 @@ class LeasedRun(RunSignals):
     async def reload(self) -> None:
         """Read the run again. Raises LeaseLostError."""
         self._outdated = False
-        began = now()
+        began = self._loop.time()
         state = await self._storage.load(self.lease)
         if state is None:
             raise LeaseLostError
@@ -175,7 +174,7 @@ class LeasedRun(RunSignals):
             ending=ending,
             related=related_changes(state, changes, ending),
         )
-        began = now()
+        began = self._loop.time()
         written = await self._storage.commit(step)
         if written == "lost":
             raise LeaseLostError
@@ -205,7 +204,7 @@ class LeasedRun(RunSignals):
         because it was frozen. Raises LeaseLostError."""
         if self.lost:
             raise LeaseLostError
-        if now() < self._leased_until:
+        if self._loop.time() < self._leased_until:
             return
         # A locked row is not renewed, so the next check queries the database again.
         if not await self._storage.renew(self.lease):
@@ -260,8 +259,3 @@ def build_finish(state: RunState, changes: Changes, action: Finish) -> Ending:
         refused_stage=action.refused,
         escalated=state.config.kind != "loop" and escalated,
     )
-
-
-def now() -> float:
-    """Return the time on the event loop's clock in seconds."""
-    return asyncio.get_running_loop().time()

@@ -7,18 +7,20 @@ from math import inf
 from typing import Final, Generic, TypeVar
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncEngine
-
 from runward.domain.ids import ProjectId
 from runward.domain.registry.guards import Guardrail, Hook
 from runward.egress.addresses import TargetError
 from runward.llm.catalog import PROJECT_SECRET_NAMES, ModelCatalog, Models
 from runward.store.access.vault import Vault
-from runward.store.registry import policies
+from runward.store.postgres.engine import AsyncEngine
+from runward.store.registry import agents, policies
+from runward.store.registry.agents import RegisteredAgent
 from runward.tools import signing
 
 MAX_KEPT: Final = 4096
 """Maximum number of cached projects."""
+MAX_AGENTS: Final = 64
+"""Maximum number of cached agents of a project."""
 
 T = TypeVar("T")
 
@@ -113,3 +115,29 @@ class PolicyCache(ProjectCache[ProjectPolicy]):
             return ProjectPolicy(stored.hooks, stored.guardrails, secrets, overlap_ends)
 
         super().__init__(read)
+
+
+class AgentCache(ProjectCache[OrderedDict[str, RegisteredAgent]]):
+    """The agents that runs were started with. An entry can be outdated until a notification
+    arrives. Therefore, a run is accepted only if its agent still has the cached version."""
+
+    def __init__(self, pool: AsyncEngine) -> None:
+        self._pool = pool.execution_options(isolation_level="AUTOCOMMIT")
+
+        async def make_empty(_: ProjectId) -> OrderedDict[str, RegisteredAgent]:
+            return OrderedDict()
+
+        super().__init__(make_empty)
+
+    async def find(self, project_id: ProjectId, name: str) -> RegisteredAgent | None:
+        """Return the agent, or None if it does not exist."""
+        cached = await self.of(project_id)
+        if (agent := cached.get(name)) is not None:
+            return agent
+        async with self._pool.connect() as tx:
+            agent = await agents.get_agent(tx, project_id, name)
+        if agent is not None:  # If the project has changed meanwhile, `cached` is no longer used.
+            cached[name] = agent
+            while len(cached) > MAX_AGENTS:
+                cached.popitem(last=False)
+        return agent

@@ -33,24 +33,38 @@ async def find_enabled_tools(
     """Return the tools that are enabled in this turn. A plugin tool whose plugin is not loaded in
     this process is not enabled."""
     current = tools.current(state)
+    enabled = await _evaluate_enabled(current, state, rules)
+    return {
+        name: tool
+        for name, tool in current.items()
+        if is_enabled(tool, enabled) and (tool.spec.type != "plugin" or tool.name in rules.plugins)
+    }
+
+
+async def _evaluate_enabled(
+    current: Mapping[str, CompiledTool], state: RunState, rules: ToolRules
+) -> dict[str, bool]:
+    """Return whether each tool with a rule or a callable is enabled."""
     by_callable = [t for t in current.values() if isinstance(t.spec.enabled, CallableRule)]
     by_rule = {
         t.name: t.spec.enabled for t in current.values() if isinstance(t.spec.enabled, CelRule)
     }
-    plugins, context = rules.plugins, _build_rule_context(state)
-    answers = await asyncio.gather(*(plugins.is_enabled(t.spec, context) for t in by_callable))
-    enabled = {tool.name: answer for tool, answer in zip(by_callable, answers, strict=True)}
-    questions = [
-        RuleQuestion(rule.when, build_rule_values(current[name], {}))
-        for name, rule in by_rule.items()
-    ]
-    decided = await rules.evaluator.decide(state.project_id, questions, _build_shared_values(state))
-    enabled |= {name: answer is True for name, answer in zip(by_rule, decided, strict=True)}
-    return {
-        name: tool
-        for name, tool in current.items()
-        if is_enabled(tool, enabled) and (tool.spec.type != "plugin" or tool.name in plugins)
-    }
+    enabled: dict[str, bool] = {}
+    if by_callable:
+        context = _build_rule_context(state)
+        answers = await asyncio.gather(
+            *(rules.plugins.is_enabled(t.spec, context) for t in by_callable)
+        )
+        enabled |= {tool.name: answer for tool, answer in zip(by_callable, answers, strict=True)}
+    if by_rule:
+        questions = [
+            RuleQuestion(rule.when, build_rule_values(current[name], {}))
+            for name, rule in by_rule.items()
+        ]
+        shared = _build_shared_values(state)
+        decided = await rules.evaluator.decide(state.project_id, questions, shared)
+        enabled |= {name: answer is True for name, answer in zip(by_rule, decided, strict=True)}
+    return enabled
 
 
 async def add_approvals(
@@ -74,18 +88,22 @@ async def add_approvals(
                 callables[key] = call
             case _:
                 pass
-    plugins, context = rules.plugins, _build_rule_context(state)
-    said = await asyncio.gather(
-        *(
-            plugins.needs_approval(call.tool.spec, call.arguments, context)
-            for call in callables.values()
-            if call.tool is not None
+    answers: dict[RequestKey, bool] = {}
+    if callables:
+        plugins, context = rules.plugins, _build_rule_context(state)
+        said = await asyncio.gather(
+            *(
+                plugins.needs_approval(call.tool.spec, call.arguments, context)
+                for call in callables.values()
+                if call.tool is not None
+            )
         )
-    )
-    questions = list(by_rule.values())
-    decided = await rules.evaluator.decide(state.project_id, questions, _build_shared_values(state))
-    answers = dict(zip(callables, said, strict=True))
-    answers |= {key: answer is not False for key, answer in zip(by_rule, decided, strict=True)}
+        answers |= zip(callables, said, strict=True)
+    if by_rule:
+        decided = await rules.evaluator.decide(
+            state.project_id, list(by_rule.values()), _build_shared_values(state)
+        )
+        answers |= {key: answer is not False for key, answer in zip(by_rule, decided, strict=True)}
     by_call = {call_id: answers[key] for call_id, key in keys.items()}
     return [
         call

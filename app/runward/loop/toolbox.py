@@ -10,8 +10,6 @@ from math import inf
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncEngine
-
 from runward.domain.ids import ProjectId
 from runward.domain.json import compact
 from runward.domain.registry.tools import HostedToolKind, ToolSpec
@@ -21,6 +19,7 @@ from runward.domain.run.outcomes import Outcome
 from runward.domain.run.state import Call, RunState
 from runward.domain.run.tools import UNREGISTERED, CompiledTool, compile_tool
 from runward.store.access.vault import Vault
+from runward.store.postgres.engine import AsyncEngine
 from runward.store.registry import tool_registry
 from runward.tools import signing
 from runward.tools.base import Invocation

@@ -72,7 +72,7 @@ class FailedAfterResponse:
     finish: Finish
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ModelTurn:
     """A turn of a run. `state`: the run at the beginning of the turn."""
 
@@ -80,16 +80,19 @@ class ModelTurn:
     available: AvailableTools
     checks: Checks
     state: RunState
+    response: ModelResponse | None = None
+    """The model's response, as soon as it is accepted."""
 
     async def ask(
         self,
         action: AskModel,
         tools: Mapping[str, CompiledTool],
+        turn: Turn,
         *,
         tell: Callable[[Note], None],
         check: Callable[[], Awaitable[None]],
-    ) -> ModelResponse | FailedAfterResponse | Finish:
-        """Return the accepted response, or the end of the run without a response. `tools`: the
+    ) -> ParsedResponse | FailedAfterResponse | Finish:
+        """Return the accepted response with its reviewed calls, or the end of the run. `tools`: the
         tools that the model sees. `check` is called before each model request."""
         verdict = await self.checks.check_input(self.state)
         if not isinstance(verdict, Allow):
@@ -112,7 +115,8 @@ class ModelTurn:
         if isinstance(after, HookFailure):
             failed = Finish(RunStatus.FAILED, code=RunErrorCode.HOOK_FAILED, message=after.detail)
             return FailedAfterResponse(response, failed)
-        return after
+        self.response = after
+        return await self.review(after, turn)
 
     async def delegate(
         self, response: ModelResponse, turn: Turn
@@ -133,6 +137,8 @@ class ModelTurn:
             parsed = parse_response(self.state, response, turn)
         except UnusableResponseError as error:
             return FailedAfterResponse(response, finish_unusable(error))
+        if not parsed.calls:
+            return parsed
         calls = await self.available.add_approvals(parsed.calls, self.state)
         gated = {
             call.id: RequestedToolCall(self.available.sign_tool(call.tool), call.arguments)
@@ -229,7 +235,7 @@ async def _ask_one(
             deltas = ready.deltas(observer.show)
             try:
                 response = await _attempt(
-                    access, key, model, ready.request, deltas, partial(observer.repaired, name)
+                    access, key, model, ready.request, deltas.add, partial(observer.repaired, name)
                 )
             except ModelError as failure:
                 error = ready.redact_error(failure)
@@ -291,9 +297,12 @@ async def _attempt(
     asked = replace(request, settings=settings, timeout_seconds=whole)
     try:
         async with asyncio.timeout(bound) as timer:
+            is_waiting = bound is not None
 
             def show(delta: ModelDelta) -> None:
-                if timer.when() is not None:
+                nonlocal is_waiting
+                if is_waiting:
+                    is_waiting = False
                     timer.reschedule(None)
                 on_delta(delta)
 
@@ -301,7 +310,7 @@ async def _attempt(
                 responding = prompt_tools.respond(model, asked, show, on_repair)
             else:
                 responding = model.respond(asked, show)
-            response = bounded_response(await responding)
+            response, _ = bounded_response(await responding)
     except (UnstorableError, PydanticSerializationError, RecursionError) as error:
         known = isinstance(error, UnstorableError)
         refused = failures.unstorable(

@@ -18,6 +18,7 @@ from runward.store.postgres.db import DATABASE_ERRORS, is_outage, log_fields
 from runward.store.runs import failed_claims, queue
 from runward.worker.executions import Executions
 from runward.worker.failed_claims import FailedClaims
+from runward.worker.turns import Turns
 from runward.worker.watch import ChangeWatch
 
 log = structlog.get_logger()
@@ -36,6 +37,7 @@ class Worker:
         self.executions = Executions()
         self.tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
+        self.turns = Turns(services.live.feed.notify)
         self.watch = ChangeWatch(
             services.storage.database,
             carried=self.executions.list_versions,
@@ -93,6 +95,16 @@ class Worker:
         """Claim now, because a run may be queued."""
         self._wake.set()
 
+    def wake_for(self, payload: str) -> None:
+        """Claim now if this worker is selected for a notification of a queued run."""
+        if self.draining:
+            return
+        if self._room > 0:
+            if self.turns.is_selected(payload):
+                self._wake.set()
+        elif payload and self.turns.is_selected(payload):
+            self.turns.pass_on()
+
     def drain(self) -> None:
         """Stop claiming, cancel model requests, and give each run back when its tool calls have
         ended."""
@@ -138,34 +150,36 @@ class Worker:
         because its runs are leased to this process and only this process can give them back."""
         while not self.draining:
             self._wake.clear()
-            claimed = 0
+            room, claimed = self._room, 0
             try:
                 await self.failed_claims.give_back()
-                claimed = await self._claim()
+                claimed = await self._claim(room)
                 self._claim_one_by_one = False
             except DATABASE_ERRORS as error:
                 if self._claim_one_by_one and not is_outage(error):
                     raise  # no run caused this error
                 self._claim_one_by_one = True
                 log.warning("claim_failed", **log_fields(error))
-            if not claimed:
+            if claimed and claimed == room:
+                self.turns.pass_on()
+            else:
                 try:
                     async with asyncio.timeout(POLL_SECONDS):
                         await self._wake.wait()
                 except TimeoutError:
                     pass
 
-    async def _claim(self) -> int:
-        if self._room <= 0:
+    async def _claim(self, room: int) -> int:
+        if room <= 0:
             return 0
         services, began = self.services, asyncio.get_running_loop().time()
         engine, mark = services.storage.autocommit, queue.make_mark()
         try:
             if self._claim_one_by_one:
-                claimed = await failed_claims.claim_one_by_one(engine, self._room, self.lease, mark)
+                claimed = await failed_claims.claim_one_by_one(engine, room, self.lease, mark)
             else:
                 async with engine.connect() as tx:
-                    claimed = await queue.claim(tx, self._room, self.lease, mark)
+                    claimed = await queue.claim(tx, room, self.lease, mark)
         except (*DATABASE_ERRORS, asyncio.CancelledError):
             self.failed_claims.add(mark)
             raise

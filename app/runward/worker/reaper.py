@@ -2,9 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Final, Literal, TypeAlias, TypeVar, cast
+from typing import Final, TypeVar, cast
 from uuid import UUID
 
 import structlog
@@ -23,15 +23,11 @@ from runward.store.postgres.db import (
 )
 from runward.store.runs import erasure, sessions, sweep, transitions
 from runward.store.runs.quarantine import Quarantine
-from runward.store.runs.sweep import DueAnswer
+from runward.store.runs.sweep import DueAnswer, SweepKind
 
 log = structlog.get_logger()
 T = TypeVar("T")
 D = TypeVar("D", bound=Hashable)
-SweepKind: TypeAlias = Literal[
-    "crash_loop", "approval", "callback", "result", "deadline", "orphan", "erasure"
-]
-
 INTERVAL_SECONDS: Final = 1.0
 KEYS_EVERY: Final = 600
 """Number of sweeps between two deletions of old idempotency keys."""
@@ -76,32 +72,47 @@ class Reaper:
             await asyncio.sleep(INTERVAL_SECONDS * random.uniform(0.8, 1.2))  # noqa: S311
 
     async def sweep(self) -> bool:
-        """Process a batch of each kind. Each row has a separate transaction, so that it does not
-        block other rows. Return True if more rows are due now."""
-        kinds: tuple[Callable[[], Awaitable[bool]], ...] = (
-            self._free_leases,
-            self._end_crash_loops,
-            lambda: self._each(
+        """Process a batch of each kind of which a row is due. Each row has a separate transaction,
+        so that it does not block other rows. Return True if more rows are due now."""
+        kinds: Mapping[SweepKind, Callable[[], Awaitable[bool]]] = {
+            "lease": self._free_leases,
+            "crash_loop": self._end_crash_loops,
+            "approval": lambda: self._each(
                 "approval",
                 sweep.list_due_approvals,
                 lambda tx, due: transitions.expire_approval(tx, *due),
             ),
-            lambda: self._each("callback", sweep.list_due_callbacks, self._expire_answer),
-            lambda: self._each("result", sweep.list_due_results, self._expire_answer),
-            lambda: self._each(
+            "callback": lambda: self._each(
+                "callback", sweep.list_due_callbacks, self._expire_answer
+            ),
+            "result": lambda: self._each("result", sweep.list_due_results, self._expire_answer),
+            "deadline": lambda: self._each(
                 "deadline",
                 sweep.list_due_deadlines,
                 lambda tx, due: transitions.expire_run(tx, *due),
             ),
-            lambda: self._each(
+            "orphan": lambda: self._each(
                 "orphan",
                 sweep.list_orphans,
                 lambda tx, due: transitions.cancel_descendants(tx, *due),
             ),
-            self._wake_stranded,
-            lambda: self._each("erasure", erasure.list_due, self._erase),
-        )
-        return any([await self._past_timeouts(kind) for kind in kinds])
+            "session": self._wake_stranded,
+            "erasure": lambda: self._each("erasure", erasure.list_due, self._erase),
+        }
+        found = await self._list_due_kinds()
+        due = set(kinds) if found is None else found
+        self._failed = {kind: failed for kind, failed in self._failed.items() if kind in due}
+        return any([await self._past_timeouts(act) for kind, act in kinds.items() if kind in due])
+
+    async def _list_due_kinds(self) -> set[SweepKind] | None:
+        """Return None if PostgreSQL cancelled the query because of a timeout."""
+        try:
+            async with self._database.autocommit.connect() as tx:
+                return await sweep.list_due_kinds(tx, self._lease)
+        except DATABASE_ERRORS as error:
+            if not is_statement_timeout(error):
+                raise
+            return None
 
     async def _past_timeouts(self, kind: Callable[[], Awaitable[bool]]) -> bool:
         """Process a batch. Return False also if PostgreSQL cancelled a statement because of a

@@ -109,13 +109,14 @@ def bounded_result(result: Result) -> tuple[Result, int]:
     return result, count_json_bytes(result)
 
 
-def bounded_response(response: ModelResponse) -> ModelResponse:
-    """Return the response in a storable form. Raises UnstorableError."""
+def bounded_response(response: ModelResponse) -> tuple[ModelResponse, int]:
+    """Return the response in a storable form, and the size of its output as JSON. Raises
+    UnstorableError."""
     if has_too_many_values(
         [value for one in response.output for value in _list_native_values(one)]
     ):
         raise UnstorableError(f"the value contains more than {MAX_VALUES:,} values")
-    output = tuple(_bounded_output(one) for one in response.output)
+    output = tuple([_bounded_output(one) for one in response.output])
     size = count_json_bytes(output)
     if size > MAX_RESPONSE_BYTES:
         raise UnstorableError(
@@ -126,7 +127,7 @@ def bounded_response(response: ModelResponse) -> ModelResponse:
             f"the arguments of the response's calls contain more than {MAX_ARGUMENT_VALUES:,} "
             "values"
         )
-    return replace(response, output=output, usage=bounded_usage(response.usage))
+    return replace(response, output=output, usage=bounded_usage(response.usage)), size
 
 
 def _argument_values(output: Iterable[Output]) -> int:

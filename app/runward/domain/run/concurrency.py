@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Final
 
 from runward.domain.ids import CallId
@@ -16,29 +17,34 @@ def select_startable(
 ) -> tuple[CallId, ...]:
     """Return the ready calls that fit the limits of the run, of their tool and of its group. A
     serial call waits for all earlier calls, and all later calls wait for it."""
-    in_flight = [call for call in calls if call.phase is CallPhase.STARTED]
-    used = Counter(_concurrency_key(call, caps) for call in in_flight)
+    unsettled = [call for call in calls if call.phase is not CallPhase.SETTLED]
+    in_flight = [call for call in unsettled if call.phase is CallPhase.STARTED]
+    serial = {tool for tool in {call.tool for call in unsettled} if _get_cap(tool, caps).serial}
+    if unsettled and unsettled[0].tool in serial:
+        first = unsettled[0]
+        return (first.id,) if first.phase is CallPhase.READY and not in_flight else ()
+    if serial:
+        unsettled = list(takewhile(lambda call: call.tool not in serial, unsettled))
+    used = Counter[tuple[str, str]]()
+    for tool, count in Counter([call.tool for call in in_flight]).items():
+        used[_concurrency_key(tool, caps)] += count
     room = state.config.limits.max_parallel_tool_calls - len(in_flight)
     start: list[CallId] = []
-    unsettled_before = False
-    for call in calls:
-        cap = caps.get(call.tool, DEFAULT_CONCURRENCY)
-        if cap.serial and call.phase is not CallPhase.SETTLED:
-            if call.phase is CallPhase.READY and not unsettled_before and not in_flight:
-                start.append(call.id)
+    for call in [one for one in unsettled if one.phase is CallPhase.READY]:
+        if room <= 0:
             break
-        if (
-            call.phase is CallPhase.READY
-            and room > 0
-            and used[_concurrency_key(call, caps)] < cap.limit
-        ):
-            used[_concurrency_key(call, caps)] += 1
+        key = _concurrency_key(call.tool, caps)
+        if used[key] < _get_cap(call.tool, caps).limit:
+            used[key] += 1
             room -= 1
             start.append(call.id)
-        unsettled_before |= call.phase is not CallPhase.SETTLED
     return tuple(start)
 
 
-def _concurrency_key(call: Call, caps: Mapping[str, Concurrency]) -> tuple[str, str]:
-    group = caps.get(call.tool, DEFAULT_CONCURRENCY).group
-    return ("tool", call.tool) if group is None else ("group", group)
+def _get_cap(tool: str, caps: Mapping[str, Concurrency]) -> Concurrency:
+    return caps.get(tool, DEFAULT_CONCURRENCY)
+
+
+def _concurrency_key(tool: str, caps: Mapping[str, Concurrency]) -> tuple[str, str]:
+    group = _get_cap(tool, caps).group
+    return ("tool", tool) if group is None else ("group", group)

@@ -9,7 +9,7 @@ from runward.domain.json import compact
 from runward.domain.registry.guards import Stage
 from runward.domain.run import texts
 from runward.domain.run.items import Item, Message, TextPart, ToolResult
-from runward.domain.run.repeated_calls import WARN_AT, count_repetitions
+from runward.domain.run.repeated_calls import find_warned_calls
 from runward.domain.run.state import (
     Call,
     CallOutcome,
@@ -30,15 +30,15 @@ def build_conversation(state: RunState) -> tuple[Item, ...]:
 def attribute_items(state: RunState) -> Iterator[tuple[Item, Segment]]:
     """Return each item with its segment."""
     answered: set[CallId] = set()
-    repetitions = count_repetitions(state.calls.values())
+    warned = find_warned_calls(state.calls.values())
     for segment in state.segments:
         for item in segment.items:
             yield item, segment
         for asked in list_requested_calls(segment):
             call = state.calls[asked.call_id]
             if call.result is not None:
-                warn = repetitions[call.id] + 1 == WARN_AT
-                yield _result(call, again=call.id in answered, warn=warn), segment
+                again, warn = call.id in answered, call.id in warned
+                yield _result(call, again=again, warn=warn), segment
                 answered.add(call.id)
 
 

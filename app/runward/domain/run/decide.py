@@ -28,6 +28,7 @@ from runward.domain.run.state import (
     Call,
     CallOutcome,
     CallPhase,
+    Result,
     RunState,
     SegmentKind,
     list_requested_calls,
@@ -114,10 +115,12 @@ def next_action(
     tool. `schema`: the schema of the final output, if the agent has one."""
     calls = state.turn_calls
     stop = _find_stop(state, calls, overdue=overdue)
-    running = busy or any(call.phase is CallPhase.STARTED for call in calls)
-    if stop is None and (ready := select_startable(calls, state, caps or {})):
-        return RunTools(ready)
-    if running:
+    phases = {call.phase for call in calls}
+    if stop is None and CallPhase.READY in phases:
+        ready = select_startable(calls, state, caps or {})
+        if ready:
+            return RunTools(ready)
+    if busy or CallPhase.STARTED in phases:
         return Wait(stopping=stop is not None)
     if stop is not None:
         finishing = stop.status is RunStatus.CANCELLED and state.open_children
@@ -130,15 +133,10 @@ def next_action(
 def _find_stop(state: RunState, calls: tuple[Call, ...], *, overdue: bool) -> Finish | None:
     """Return how the run must end after the calls in flight have returned, or None if it can
     continue."""
-    for call in calls:
-        if call.result is not None and call.result.fails_run:
-            reason = call.result.reason
-            timed_out = call.result.outcome is CallOutcome.TIMED_OUT
-            code = RunErrorCode.TOOL_TIMEOUT if timed_out else RunErrorCode.TOOL_ERROR
-            if reason in (CallReason.INVALID_ARGUMENTS, CallReason.GUARDRAIL):
-                code = RunErrorCode(reason)
-            detail = call.result.detail or as_text(call.result.output)
-            return Finish(RunStatus.FAILED, code=code, message=f"Tool '{call.tool}': {detail}")
+    results = [(call.tool, call.result) for call in calls if call.result is not None]
+    failures = [(tool, result) for tool, result in results if result.fails_run]
+    if failures:
+        return _fail(*failures[0])
     if overdue:
         return Finish(
             RunStatus.INCOMPLETE, code="deadline", message="The deadline of the run has passed."
@@ -146,6 +144,16 @@ def _find_stop(state: RunState, calls: tuple[Call, ...], *, overdue: bool) -> Fi
     if state.cancel_after_turn:
         return Finish(RunStatus.CANCELLED)
     return None
+
+
+def _fail(tool: str, result: Result) -> Finish:
+    """Return the failure of the run that a tool's result causes."""
+    timed_out = result.outcome is CallOutcome.TIMED_OUT
+    code = RunErrorCode.TOOL_TIMEOUT if timed_out else RunErrorCode.TOOL_ERROR
+    if result.reason in (CallReason.INVALID_ARGUMENTS, CallReason.GUARDRAIL):
+        code = RunErrorCode(result.reason)
+    detail = result.detail or as_text(result.output)
+    return Finish(RunStatus.FAILED, code=code, message=f"Tool '{tool}': {detail}")
 
 
 def _after_results(state: RunState, calls: tuple[Call, ...], schema: Validator | None) -> Action:

@@ -25,7 +25,6 @@ from runward.domain.run.bounds import (
     MAX_RUN_BYTES,
     bounded_name,
     bounded_response,
-    count_json_bytes,
 )
 from runward.domain.run.failures import make_guardrail_failure, make_guardrail_result
 from runward.domain.run.items import Item, Message, ToolCall
@@ -66,11 +65,11 @@ class UnusableResponseError(Exception):
 def parse_response(state: RunState, response: ModelResponse, turn: Turn) -> ParsedResponse:
     """Return the response with the checked arguments of all calls. Raises UnusableResponseError."""
     try:
-        response = bounded_response(response)
+        response, size = bounded_response(response)
     except UnstorableError as error:
         raise _unstorable(str(error)) from None
     calls = tuple(_parse_calls(state, response, turn))
-    return ParsedResponse(response, count_json_bytes(response.output), calls)
+    return ParsedResponse(response, size, calls)
 
 
 def take_response(state: RunState, parsed: ParsedResponse, turn: Turn) -> tuple[RunState, Changes]:

@@ -40,6 +40,8 @@ def covers(memory: RememberedDecision, call: Call) -> bool:
 def forget_expired(state: RunState, seconds: float) -> RunState:
     """Return the run without the decisions that have expired in the `seconds` since it was
     loaded."""
+    if not state.remembered:
+        return state
     valid = (
         one for one in state.remembered if one.seconds_left is None or one.seconds_left > seconds
     )

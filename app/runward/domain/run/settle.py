@@ -240,7 +240,8 @@ def settle(state: RunState, changes: Changes, call: Call, result: Result) -> Run
     if result.metadata is not None:
         data["metadata"] = result.metadata
     changes.add(CALL_ENDINGS[result.outcome](data))
-    return replace(state.with_call(settled), stored_bytes=state.stored_bytes + size)
+    calls = {**state.calls, call.id: settled}
+    return replace(state, calls=calls, stored_bytes=state.stored_bytes + size)
 
 
 def start(
