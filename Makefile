@@ -13,6 +13,9 @@ MCP := $(VENV)/mcp-servers
 CLIENTS := $(VENV)/clients
 TESTED := $(VENV)/tested-clients
 TESTED_OLD := $(VENV)/tested-clients-openai-2
+RIVALS := absurd langgraph openai_agents pydantic_ai_dbos aegra
+# The newest version of Aegra needs Python 3.12: make bench-rivals RIVALS_PYTHON=python3.12
+RIVALS_PYTHON ?= $(BIN)/python
 TYPESCRIPT := examples/clients/typescript
 GO := examples/clients/go
 INSTALL := -m pip --disable-pip-version-check install --require-hashes --no-deps
@@ -25,10 +28,11 @@ define INSTALL_LOCKED
   /^ *ERROR/ { print > "/dev/stderr" } \
   /^FAILED/ { failed = 1; print "pip failed. See its complete output in $(2)/install.log" > "/dev/stderr" } END { exit failed }'
 endef
-# Install the packages of the lock file $(1) in a new virtual environment $(2). uv needs a fraction of
-# pip's time, but it does not read pip's configuration. Therefore pip is the fallback.
+# Install the packages of the lock file $(1) in a new virtual environment $(2), with the interpreter $(3)
+# or that of .venv. uv needs a fraction of pip's time, but it does not read pip's configuration.
+# Therefore pip is the fallback.
 define INSTALL_WITH_UV
-@$(BIN)/python -m venv --clear --without-pip $(2)
+@$(or $(3),$(BIN)/python) -m venv --clear --without-pip $(2)
 @$(BIN)/uv --quiet pip install --python $(2)/bin/python --require-hashes --no-deps --requirement $(1) || \
   $(BIN)/python -m pip --quiet --disable-pip-version-check --python $(2)/bin/python install --no-compile \
     --require-hashes --no-deps --root-user-action ignore --requirement $(1)
@@ -43,10 +47,10 @@ unit test chaos crash stateful environments contract hostile: export PYTHONDONTW
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run demo unit test test-programs model check format openapi clients goclient sdks site screenshots sbom contract environments bench chaos crash stateful hostile guarantees errors lock clean
+.PHONY: help run demo unit test test-programs model check format openapi clients goclient sdks site screenshots sbom contract environments bench bench-rivals chaos crash stateful hostile guarantees errors lock clean
 
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: $(VENV)/.runtime ## Serve on http://127.0.0.1:8080, with the embedded PostgreSQL unless DATABASE_URL is set
 	@exec $(BIN)/python -m runward serve $(ARGS)
@@ -118,6 +122,9 @@ environments: $(VENV)/.dev ## Repeat one workload in unusual environments: PgBou
 bench: $(VENV)/.dev ## Measure runs per second, and CPU time per run
 	$(BIN)/python -m bench $(ARGS)
 
+bench-rivals: $(VENV)/.dev $(RIVALS:%=$(VENV)/rivals/%/.installed) ## Measure the same run in other projects, which this installs in .venv/rivals
+	$(BIN)/python -m bench.rivals $(ARGS)
+
 chaos: $(VENV)/.dev ## Kill, freeze and disconnect processes during 1,000 runs, and check all guarantees (RUNS=10000 for more)
 	@$(BIN)/python -m tests.chaos --runs $(RUNS) $(ARGS)
 
@@ -144,6 +151,7 @@ lock: $(VENV)/.dev ## Update the lock files from pyproject.toml (UPGRADE=1 selec
 	$(COMPILE) examples/clients/python/requirements.in --output-file examples/clients/python/requirements.lock
 	$(COMPILE) tests/clients/requirements.in --output-file tests/clients/requirements.lock
 	$(COMPILE) tests/clients/requirements-openai-2.in --output-file tests/clients/requirements-openai-2.lock
+	$(foreach rival,$(RIVALS),$(COMPILE) bench/rivals/requirements/$(rival).in --output-file bench/rivals/requirements/$(rival).lock &&) true
 
 clean: ## Remove the virtual environment and the caches, but keep the data in .runward
 	rm -rf $(VENV) tests/node/node_modules $(TYPESCRIPT)/node_modules sdks/typescript/dist sdks/typescript/node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache .coverage htmlcov dist build
@@ -196,6 +204,12 @@ $(TESTED)/.installed: tests/clients/requirements.lock | $(VENV)/.dev
 $(TESTED_OLD)/.installed: tests/clients/requirements-openai-2.lock | $(VENV)/.dev
 	@echo "==> Installing the clients that tests use with version 2 of openai (some seconds, once)"
 	$(call INSTALL_WITH_UV,tests/clients/requirements-openai-2.lock,$(TESTED_OLD))
+	@touch $@
+
+# The projects that `make bench-rivals` compares with Runward.
+$(VENV)/rivals/%/.installed: bench/rivals/requirements/%.lock | $(VENV)/.dev
+	@echo "==> Installing $* for the comparison (some seconds, once)"
+	$(call INSTALL_WITH_UV,$<,$(VENV)/rivals/$*,$(RIVALS_PYTHON))
 	@touch $@
 
 # All programs that the tests use. `make help` does not list this target, because `make test` runs it.

@@ -1,7 +1,8 @@
-"""`make bench`: Runward over HTTP beside the floor, in one sitting, on one PostgreSQL.
+"""`make bench`: measure Runward over HTTP and the floor, in turns, on one PostgreSQL.
 
-What is measured and what is to be reached stands in the table that this prints. It takes under
-three minutes; `make bench ARGS=--full` takes longer and measures at full size.
+The benchmark prints a table with all goals, and writes it to bench/RESULTS.md. It takes about three
+minutes. With `--full`, it measures at the sizes that the goals name. With `--against REVISION`, it
+also measures that revision of the repository, and the table shows the figures before and after.
 """
 
 import argparse
@@ -10,8 +11,8 @@ import platform
 import resource
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,76 +21,104 @@ from typing import Any, Final, cast
 import uvloop
 
 from bench import floor, machine, measures, postgres, service, streams
+from bench.checkout import RevisionError, check_out
 from bench.measures import Load, Meter, Peer
-from bench.processes import PROJECT, ProcessError
-from bench.report import Findings, markdown
+from bench.parts import CHAPTERS
+from bench.postgres import Postgres
+from bench.processes import PROJECT, THIS, ProcessError, Version
+from bench.report import Findings, Side, markdown
+from bench.service import Service
+from bench.sitting import Sitting, Sizes
 from bench.streams import Streamer
 from bench.work import WrongAnswerError
 from runward.store.postgres.embedded_home import EmbeddedError
 
-PARTS: Final = ("runs", "approvals", "streams", "parked", "readers", "starts")
+PARTS: Final = ("runs", "approvals", "streams", "parked", "readers", "starts", *CHAPTERS)
 RESULTS: Final = PROJECT / "bench" / "RESULTS.md"
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
-    concurrency: tuple[int, ...]
-    seconds: float
-    repeats: int
-    streams: int
-    words: int
-    firsts: int
-    parked: int
-    readers: int
-    parts: tuple[str, ...]
+class Measured:
+    """A `serve` process of one version, its database, and what was measured."""
+
+    version: Version
+    process: Service
+    database: str
+    side: Side
 
 
-async def bench(sizes: Sizes) -> Findings:
+async def bench(sizes: Sizes, against: str | None) -> Findings:
     begun = time.perf_counter()
     with TemporaryDirectory(prefix="runward-bench-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         folder.chmod(0o755)  # the embedded PostgreSQL runs as another user than root
+        versions = [check_out(against, folder / "before")] if against else []
+        sides = {version.name: Side(version.name) for version in (*versions, THIS)}
+        findings = Findings(sides[THIS.name], sides[versions[0].name] if versions else None)
         log = folder / "log"
-        findings = Findings("")
-        async with AsyncExitStack() as stack:
-            _say("Starting PostgreSQL, the fake model and Runward")
-            server = await stack.enter_async_context(postgres.running(folder / "data"))
-            fake, fake_pid = await stack.enter_async_context(service.fake_model(log))
-            database = await server.make_database("runward")
-            ours = await stack.enter_async_context(service.serving(database, fake, log))
-            limit = await stack.enter_async_context(
-                floor.ready(await server.make_database("floor"), fake)
-            )
-
-            def mine() -> float:
-                trees = sum(map(machine.cpu_seconds, (ours.pid, fake_pid)))
-                return trees + time.process_time() + server.cpu_seconds()
-
-            await _compare(sizes, Meter(server, mine), (limit, ours), findings)
-            if "streams" in sizes.parts:
-                relay = await stack.enter_async_context(streams.relay(fake, log))
-                await _streams(sizes, (relay, streams.of(ours)), fake, findings)
-            if {"parked", "readers"} & set(sizes.parts):
-                _say(f"{sizes.parked:,} parked runs, {sizes.readers:,} idle readers")
-                findings.parking, parked = await measures.parking(
-                    ours, server, database, sizes.parked
-                )
-                if "readers" in sizes.parts:
-                    findings.idling = await measures.idling(
-                        ours, server, database, parked, sizes.readers
-                    )
+        _say("Starting PostgreSQL and the fake model")
+        async with (
+            postgres.running(folder / "data") as server,
+            service.fake_model(log) as (fake, fake_pid),
+        ):
+            async with _serving(server, fake, log, (*versions, THIS), sides) as measured:
+                await _peers(sizes, server, (fake, fake_pid), log, measured, findings)
+            for version in (*versions, THIS):
+                sitting = Sitting(sizes, server, fake, log, version)
+                await _chapters(sitting, sides[version.name])
             about = server.about
         if "starts" in sizes.parts:
-            _say("Starting on the embedded PostgreSQL, twice")
-            findings.starts = await measures.starts(folder / "first-minute", log)
-    findings.about = _about(sizes, about, time.perf_counter() - begun)
+            for version in (*versions, THIS):
+                _say(f"Starting {version.name} on the embedded PostgreSQL, twice")
+                data = folder / f"starts-{len(version.name)}"
+                sides[version.name].starts = await measures.starts(data, log, version)
+    findings.about = _about(sizes, about, time.perf_counter() - begun, findings.before)
     return findings
 
 
-async def _compare(
-    sizes: Sizes, meter: Meter[Any], peers: Sequence[Peer[Any]], findings: Findings
+@asynccontextmanager
+async def _serving(
+    server: Postgres, fake: str, log: Path, versions: Sequence[Version], sides: dict[str, Side]
+) -> AsyncGenerator[list[Measured]]:
+    async with AsyncExitStack() as stack:
+        measured: list[Measured] = []
+        for version in versions:
+            _say(f"Starting {version.name}")
+            database = await server.make_database("runward")
+            process = await stack.enter_async_context(service.serving(database, fake, log, version))
+            measured.append(Measured(version, process, database, sides[version.name]))
+        yield measured
+
+
+async def _peers(
+    sizes: Sizes,
+    server: Postgres,
+    model: tuple[str, int],
+    log: Path,
+    measured: Sequence[Measured],
+    findings: Findings,
 ) -> None:
-    """Floor and service take turns, so that what else the machine does burdens both."""
+    fake, fake_pid = model
+    processes = [one.process for one in measured]
+
+    def mine() -> float:
+        trees = sum(machine.cpu_seconds(pid) for pid in (fake_pid, *(one.pid for one in processes)))
+        return trees + time.process_time() + server.cpu_seconds()
+
+    if {"runs", "approvals"} & set(sizes.parts):
+        async with floor.ready(await server.make_database("floor"), fake) as limit:
+            await _compare(sizes, Meter(server, mine), (limit, *processes), findings)
+    if "streams" in sizes.parts:
+        async with streams.relay(fake, log) as relay:
+            await _streams(sizes, (relay, *map(streams.of, processes)), fake, findings)
+    for one in measured:
+        await _waiting(sizes, server, one)
+
+
+async def _compare(
+    sizes: Sizes, meter: Meter, peers: Sequence[Peer[Any]], findings: Findings
+) -> None:
+    """Measure all peers in turns, so that other load on the machine affects all of them."""
     for peer in peers:
         await measures.warm_up(peer)
     for repeat in range(1, sizes.repeats + 1):
@@ -103,7 +132,7 @@ async def _compare(
             for peer in peers:
                 took = await measures.approvals(peer, sizes.seconds / 2)
                 findings.approvals.setdefault(peer.name, []).append(took)
-                _say(f"  {repeat}  {peer.name:11}  approve to finished  {took:8.2f} ms")
+                _say(f"  {repeat}  {peer.name:11}  approval to end  {took:8.2f} ms")
 
 
 async def _streams(sizes: Sizes, peers: Sequence[Streamer], fake: str, findings: Findings) -> None:
@@ -121,6 +150,27 @@ async def _streams(sizes: Sizes, peers: Sequence[Streamer], fake: str, findings:
             _say(f"  {repeat}  {peer.name:11}  first token  {first.added:6.2f} ms later")
 
 
+async def _waiting(sizes: Sizes, server: Postgres, one: Measured) -> None:
+    if "runs" in sizes.parts:
+        one.side.hot_updates = await measures.hot_updates(server, one.database)
+    if {"parked", "readers"} & set(sizes.parts):
+        _say(f"{one.version.name}: {sizes.parked:,} parked runs, {sizes.readers:,} idle readers")
+        one.side.parking, parked = await measures.parking(
+            one.process, server, one.database, sizes.parked
+        )
+        if "readers" in sizes.parts:
+            one.side.idling = await measures.idling(
+                one.process, server, one.database, parked, sizes.readers
+            )
+
+
+async def _chapters(sitting: Sitting, side: Side) -> None:
+    for part, measure in CHAPTERS.items():
+        if part in sitting.sizes.parts:
+            _say(f"{side.name}: {part}")
+            side.chapters.append(await measure(sitting))
+
+
 def _line(repeat: int, load: Load) -> str:
     return (
         f"  {repeat}  {load.peer:11}  c={load.concurrency:<3} {load.runs_per_second:8,.0f} runs/s"
@@ -128,40 +178,56 @@ def _line(repeat: int, load: Load) -> str:
     )
 
 
-def _about(sizes: Sizes, database: str, seconds: float) -> str:
+def _about(sizes: Sizes, database: str, seconds: float, before: Side | None) -> str:
+    earlier = (
+        f" `{before.name}` is a `serve` process with the code of that revision, on the same"
+        " PostgreSQL. The measurements of both versions and the floor alternated."
+        if before
+        else ""
+    )
     return (
-        "One run: user message, model, one webhook tool call, model, answer; every step in"
-        " PostgreSQL. The model and the tool answer at once. Runward is one `serve` process, used"
-        " over HTTP: POST, then its events over SSE to the end. `floor-batch` is the same work in"
-        " one loop without HTTP in front, with group commit: the practical limit (bench/floor.py)."
-        " CPU is that of the service's process and of PostgreSQL; the clients' is not counted,"
-        " but they share the machine. Where words are streamed, the model sends each as a packet"
-        f" of its own, one every {streams.PAUSE_MS} ms in each stream; CPU is then that of the"
-        " service's process alone. `bare relay` is the least that could stand there"
-        " (bench/relay.py).\n\n"
+        "Each run has one user message, a model response with a webhook tool call, and a second"
+        " model response. The model and the tool respond immediately. Runward is one `serve`"
+        " process. Each client starts a run with POST, and reads its events over SSE until the run"
+        " ends. `floor-batch` is a loop that does the same work without HTTP, and with group"
+        f" commit. It shows the practical limit (`bench/floor.py`).{earlier}\n\n"
+        "The CPU time is that of the service's process and of PostgreSQL. It does not include the"
+        " CPU time of the clients, which run on the same machine. For P6, it is that of the"
+        f" service's process alone, and the model sends one word every {streams.PAUSE_MS} ms in"
+        " each stream. `bare relay` is a minimal relay between the model and the client"
+        " (`bench/relay.py`).\n\n"
         f"{os.cpu_count()} CPUs, Python {platform.python_version()}, {database}."
-        f" {sizes.repeats} x {sizes.seconds:g} s for each number of clients, taking turns;"
-        f" {seconds:.0f} s in all, load average {os.getloadavg()[0]:.1f} at the end."
+        f" Repetitions of each load, in turns: {sizes.repeats} of {sizes.seconds:g} s. The"
+        f" benchmark took {seconds:.0f} s. The load average at its end was"
+        f" {os.getloadavg()[0]:.1f}."
     )
 
 
-def _sizes(arguments: Sequence[str]) -> tuple[Sizes, Path]:
-    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--full", action="store_true", help="10,000 parked runs, 2,000 readers")
-    parser.add_argument("--clients", default="1,16,64", help="how many at once (%(default)s)")
-    parser.add_argument("--seconds", type=float, default=2.5, help="of each load (%(default)s)")
+def _arguments(arguments: Sequence[str]) -> tuple[Sizes, str | None, Path]:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="10,000 parked runs, 2,000 readers, 1,000,000 stored runs",
+    )
+    parser.add_argument("--clients", default="1,16,64", help="numbers of clients (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=2.5, help="for each load (%(default)s)")
     parser.add_argument("--repeats", type=int, default=3, help="of each load (%(default)s)")
-    parser.add_argument("--streams", type=int, default=64, help="that speak at once (%(default)s)")
-    parser.add_argument("--words", type=int, default=600, help="of each stream (%(default)s)")
+    parser.add_argument("--streams", type=int, default=64, help="active streams (%(default)s)")
+    parser.add_argument("--words", type=int, default=600, help="in each stream (%(default)s)")
     parser.add_argument("--firsts", type=int, default=70, help="first tokens (%(default)s)")
     parser.add_argument("--parked", type=int, help="runs that wait for approval (1,000)")
     parser.add_argument("--readers", type=int, help="idle event streams (200)")
-    parser.add_argument("--parts", default=",".join(PARTS), help="what to measure (%(default)s)")
-    parser.add_argument("--output", type=Path, default=RESULTS, help="where the table is written")
+    parser.add_argument("--stored", type=int, help="finished runs in the database (50,000)")
+    parser.add_argument("--parts", default=",".join(PARTS), help="parts to measure (%(default)s)")
+    parser.add_argument("--against", metavar="REVISION", help="a revision to measure in turns")
+    parser.add_argument("--output", type=Path, default=RESULTS, help="the file for the results")
     given = parser.parse_args(arguments)
     parts = tuple(cast(str, given.parts).split(","))
     if unknown := set(parts) - set(PARTS):
-        parser.error(f"--parts: {', '.join(sorted(unknown))} is none of {', '.join(PARTS)}")
+        parser.error(f"--parts: unknown: {', '.join(sorted(unknown))}. Known: {', '.join(PARTS)}")
     sizes = Sizes(
         concurrency=tuple(int(one) for one in given.clients.split(",")),
         seconds=given.seconds,
@@ -171,13 +237,15 @@ def _sizes(arguments: Sequence[str]) -> tuple[Sizes, Path]:
         firsts=given.firsts,
         parked=given.parked or (10_000 if given.full else 1_000),
         readers=given.readers or (2_000 if given.full else 200),
+        stored=given.stored or (1_000_000 if given.full else 50_000),
         parts=parts,
+        full=given.full,
     )
-    return sizes, given.output
+    return sizes, given.against, given.output
 
 
-def _allow_many_files() -> None:
-    """Each idle reader is a socket here and in the service, which inherits the limit."""
+def allow_many_files() -> None:
+    """Raise the limit of open files. An idle reader is a socket in this process and in `serve`."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
@@ -187,15 +255,21 @@ def _say(line: str) -> None:
 
 
 def main() -> None:
-    sizes, output = _sizes(sys.argv[1:])
-    _allow_many_files()
+    sizes, against, output = _arguments(sys.argv[1:])
+    allow_many_files()
     try:
-        text = markdown(uvloop.run(bench(sizes)))
-    except (ProcessError, WrongAnswerError, EmbeddedError) as error:
+        findings = uvloop.run(bench(sizes, against))
+    except (ProcessError, WrongAnswerError, EmbeddedError, RevisionError) as error:
         raise SystemExit(str(error)) from None
     except ExceptionGroup as group:
         raise SystemExit("\n".join(str(error) for error in group.exceptions)) from group
+    text = markdown(findings)
     output.write_text(text, encoding="utf-8")
+    for chapter in findings.after.chapters:
+        for name, chart in chapter.charts.items():
+            file = output.parent / "charts" / f"{name}.svg"
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(chart, encoding="utf-8")
     _say(f"\n{text}\nWritten to {output}.")
 
 

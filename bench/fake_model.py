@@ -1,9 +1,9 @@
 """A model and a webhook tool that answer at once, so that what is measured is the rest.
 
 `python -m bench.fake_model PORT`. `POST /v1/chat/completions` speaks OpenAI's Chat Completions,
-streamed or not; `POST /tool` is the tool; `GET /last` says when the last stream that was not one
-write was asked for and when its first word went out, in seconds of the machine's monotonic clock;
-anything else answers `{"ok":true}`.
+streamed or not; `POST /tool` is the tool, and `POST /tool/N` is a tool with a result of N bytes;
+`GET /last` says when the last stream that was not one write was asked for and when its first word
+went out, in seconds of the machine's monotonic clock; anything else answers `{"ok":true}`.
 
 As long as the request offers tools and fewer than `turns` answers with calls stand after the last
 user message, it calls the first tool `k` times at once; then it answers with `words` words. The
@@ -94,7 +94,10 @@ def complete(request: Json) -> Answer:
             {
                 "id": f"call_{number}_{k}",
                 "type": "function",
-                "function": {"name": function["name"], "arguments": f'{{"{argument}":"q{k}"}}'},
+                "function": {
+                    "name": function["name"],
+                    "arguments": f'{{"{argument}":"q{rounds * script.k + k}"}}',
+                },
             }
             for k in range(script.k)
         ]
@@ -156,6 +159,8 @@ class Connection(asyncio.Protocol):
             path, body = request
             if path == b"/tool":
                 self._send_whole(b'{"ok":true,"result":"42"}')
+            elif path.startswith(b"/tool/"):
+                self._send_whole(b'{"ok":true,"result":"%b"}' % (b"x" * int(path[6:])))
             elif path == b"/v1/chat/completions":
                 self._answer(complete(orjson.loads(body)))
             elif path == b"/last":

@@ -1,5 +1,4 @@
-"""What the kernel says of processes: their CPU and memory. On systems without /proc it says
-nothing, and every figure is NaN."""
+"""The CPU time and memory of processes, from /proc. On systems without /proc, each value is NaN."""
 
 import math
 import os
@@ -26,6 +25,17 @@ class Process:
 def cpu_seconds(pid: int) -> float:
     """Of a process and all below it."""
     return sum(one.cpu for one in _tree(pid)) if _HERE else math.nan
+
+
+def exact_cpu_seconds(pid: int) -> float:
+    """Return the CPU time of the threads of a process in nanosecond resolution, without children.
+
+    The time of threads that have ended is missing.
+    """
+    if not _HERE:
+        return math.nan
+    threads = (_PROC / str(pid) / "task").glob("*/schedstat")
+    return sum(int(path.read_text().split()[0]) for path in threads) / 1e9
 
 
 def resident_bytes(pid: int) -> float:

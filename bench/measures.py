@@ -1,18 +1,19 @@
-"""How each figure is taken. Loads are closed loops: so many clients, each starts its next run when
-the last one has ended. A run that fails ends the benchmark."""
+"""The measurements. A load is a closed loop: each client starts its next run when its last run has
+ended. A run that fails ends the benchmark."""
 
 import asyncio
 import gc
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from bench import machine
+from bench.loops import closed_loop, numbers, percentile, repeated
 from bench.postgres import Postgres
+from bench.processes import Version
 from bench.service import Paused, Service, seconds_to_ready
 
 WARM_UP_RUNS: Final = 60
@@ -21,10 +22,11 @@ PARKING_CONCURRENCY: Final = 16
 MOST_PROBES: Final = 150
 """Runs, one after the other, whose median says how fast a new run gets through."""
 SETTLING_SECONDS: Final = 1.0
+REPORTED_SECONDS: Final = 1.5
+"""Within this time, the backends have reported their updates."""
 MS: Final = 1000
 
 Handle = TypeVar("Handle")
-numbers: Final[Iterator[int]] = count(1)
 
 
 class Peer(Protocol[Handle]):
@@ -89,30 +91,45 @@ class Starts:
     later: float
 
 
-class Meter(Generic[Handle]):
+class Meter:
     """`mine`: the CPU seconds of all processes of the benchmark, PostgreSQL's too."""
 
     def __init__(self, postgres: Postgres, mine: Callable[[], float]) -> None:
         self._postgres = postgres
         self._mine = mine
 
-    async def load(self, peer: Peer[Handle], concurrency: int, seconds: float) -> Load:
+    async def load(self, peer: Peer[Any], concurrency: int, seconds: float) -> Load:
+        return await self.measure(
+            peer.name,
+            peer.cpu_seconds,
+            concurrency,
+            lambda: closed_loop(peer.run, concurrency, seconds),
+        )
+
+    async def measure(
+        self,
+        name: str,
+        cpu_seconds: Callable[[], float],
+        concurrency: int,
+        work: Callable[[], Awaitable[list[float]]],
+    ) -> Load:
+        """Measure a load. `work` returns the seconds that each run took."""
         await self._postgres.settle()
         gc.collect()
         others, written = self._others(), await self._postgres.write_transactions()
-        own, server = peer.cpu_seconds(), self._postgres.cpu_seconds()
+        own, server = cpu_seconds(), self._postgres.cpu_seconds()
         begun = time.perf_counter()
-        latencies = await closed_loop(peer.run, concurrency, seconds)
+        latencies = await work()
         lasted = time.perf_counter() - begun
         runs = len(latencies)
         return Load(
-            peer=peer.name,
+            peer=name,
             concurrency=concurrency,
             runs=runs,
             runs_per_second=runs / lasted,
             p50=percentile(latencies, 0.5) * MS,
             p99=percentile(latencies, 0.99) * MS,
-            own_cpu=(peer.cpu_seconds() - own) / runs * MS,
+            own_cpu=(cpu_seconds() - own) / runs * MS,
             postgres_cpu=(self._postgres.cpu_seconds() - server) / runs * MS,
             write_transactions=(await self._postgres.write_transactions() - written) / runs,
             others_cores=(self._others() - others) / lasted,
@@ -180,49 +197,15 @@ async def idling(
             stream.close()
 
 
-async def starts(folder: Path, log: Path) -> Starts:
-    first = await seconds_to_ready(folder, log)
-    return Starts(first, await seconds_to_ready(folder, log))
+async def hot_updates(postgres: Postgres, database: str) -> float | None:
+    """Return the percentage of HOT updates of the table `runs`."""
+    await asyncio.sleep(REPORTED_SECONDS)
+    return await postgres.hot_updates(database, "runs")
 
 
-async def closed_loop(
-    work: Callable[[int], Awaitable[None]], concurrency: int, seconds: float
-) -> list[float]:
-    """The seconds of each, in the order in which they ended."""
-    took: list[float] = []
-    end = time.perf_counter() + seconds
-
-    async def client() -> None:
-        while (begun := time.perf_counter()) < end:
-            await work(next(numbers))
-            took.append(time.perf_counter() - begun)
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(concurrency):
-            group.create_task(client())
-    return took
-
-
-T = TypeVar("T")
-
-
-async def repeated(work: Callable[[int], Awaitable[T]], times: int, concurrency: int) -> list[T]:
-    left = iter(range(times))
-    results: list[T] = []
-
-    async def client() -> None:
-        for _ in left:  # shared by all clients
-            results.append(await work(next(numbers)))  # noqa: PERF401
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(concurrency):
-            group.create_task(client())
-    return results
-
-
-def percentile(values: list[float], share: float) -> float:
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+async def starts(folder: Path, log: Path, version: Version) -> Starts:
+    first = await seconds_to_ready(folder, log, version)
+    return Starts(first, await seconds_to_ready(folder, log, version))
 
 
 async def _probe(service: Service, probes: int) -> float:

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from secrets import token_hex
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
 from sqlalchemy.engine import URL, make_url
@@ -22,9 +22,12 @@ _BYTES: Final = """
 SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind = 'r' AND n.nspname = 'public'"""
-_BUSY: Final = """
+_HOT: Final = """
+SELECT 100.0 * n_tup_hot_upd / nullif(n_tup_upd, 0) FROM pg_stat_user_tables WHERE relname = $1"""
+_OPEN: Final = """
 SELECT count(*) FROM pg_stat_activity
-WHERE datname = $1 AND backend_type = 'client backend' AND state <> 'idle'"""
+WHERE datname = $1 AND backend_type = 'client backend'"""
+_BUSY: Final = f"{_OPEN} AND state <> 'idle'"
 
 
 class Postgres:
@@ -57,12 +60,27 @@ class Postgres:
         await self._admin.execute("CHECKPOINT")
 
     async def table_bytes(self, url: str) -> int:
-        """Tables and indexes."""
+        """Return the size of all tables and indexes."""
+        return int(await self._value(url, _BYTES) or 0)
+
+    async def hot_updates(self, url: str, table: str) -> float | None:
+        """Return the percentage of a table's updates that were HOT, as its backends reported it.
+
+        A backend reports about a second after its last transaction.
+        """
+        found = await self._value(url, _HOT, table)
+        return None if found is None else float(found)
+
+    async def _value(self, url: str, query: str, *values: object) -> Any:
         connection = await asyncpg.connect(url)
         try:
-            return int(await connection.fetchval(_BYTES) or 0)
+            return await connection.fetchval(query, *values)
         finally:
             await connection.close()
+
+    async def connections(self, url: str) -> int:
+        """Return the number of connections to the database."""
+        return await self._number(_OPEN, make_url(url).database)
 
     async def busy_connections(self, url: str) -> int:
         return await self._number(_BUSY, make_url(url).database)

@@ -1,4 +1,4 @@
-"""Child processes with an end: whatever happens, they are stopped, each by its own pid."""
+"""Child processes of the benchmark. Each process is stopped at the end, also after an error."""
 
 import asyncio
 import os
@@ -7,6 +7,7 @@ import sys
 from asyncio.subprocess import STDOUT, Process
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -23,17 +24,36 @@ class ProcessError(Exception):
     """A child process did not do what it was started for. The message ends with its output."""
 
 
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version of Runward. `checkout` is the folder with its files."""
+
+    name: str
+    checkout: Path
+
+
+THIS: Final = Version("Runward", PROJECT)
+
+
 @asynccontextmanager
-async def python(*arguments: str, env: Mapping[str, str], log: Path) -> AsyncGenerator[Process]:
-    """`python ARGUMENTS` in the project's folder, with `env` and little else of ours; its output
-    goes to the end of `log`."""
+async def python(
+    *arguments: str,
+    env: Mapping[str, str],
+    log: Path,
+    checkout: Path = PROJECT,
+    interpreter: str = sys.executable,
+) -> AsyncGenerator[Process]:
+    """Run `python ARGUMENTS` in the folder `checkout`, with the code in its folder `app`.
+
+    The process inherits few environment variables. Its output is appended to `log`.
+    """
     kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     with log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
-            sys.executable,
+            interpreter,
             *arguments,
-            cwd=PROJECT,
-            env={**kept, **env},
+            cwd=checkout,
+            env={**kept, "PYTHONPATH": str(checkout / "app"), **env},
             stdout=output,
             stderr=STDOUT,
         )
@@ -52,7 +72,7 @@ async def python(*arguments: str, env: Mapping[str, str], log: Path) -> AsyncGen
 
 
 async def answers(process: Process, url: str, log: Path) -> None:
-    """Until a GET of `url` is answered with 200. Raises ProcessError."""
+    """Wait until a GET of `url` returns status 200. Raises ProcessError."""
     ready = False
     with suppress(TimeoutError):
         async with asyncio.timeout(START_SECONDS), aiohttp.ClientSession() as session:

@@ -1,10 +1,11 @@
-"""Runward as a process of its own, used over HTTP like any client does: POST a run, then read its
-events over SSE to the end."""
+"""Runward as a separate process. Clients use it over HTTP: they start a run with POST, and read its
+events over SSE until the run ends."""
 
 import os
 import time
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from asyncio.subprocess import Process
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
@@ -14,6 +15,7 @@ import aiohttp
 import orjson
 
 from bench import machine, processes
+from bench.processes import THIS, Version
 from bench.work import EXPECTED, INSTRUCTIONS, PARAMETERS, WrongAnswerError, prompt
 
 MANY: Final = "100000"
@@ -32,9 +34,8 @@ class Paused:
 
 
 class Service:
-    name = "Runward"
-
-    def __init__(self, url: str, session: aiohttp.ClientSession, pid: int) -> None:
+    def __init__(self, name: str, url: str, session: aiohttp.ClientSession, pid: int) -> None:
+        self.name = name
         self.url = url
         self.session = session
         self.pid = pid
@@ -54,6 +55,23 @@ class Service:
     async def run(self, number: int) -> None:
         run_id = await self._start("plain", number)
         _check(await self._events(run_id))
+
+    async def complete(
+        self, body: Mapping[str, Any], read: Callable[[bytes], None] | None = None
+    ) -> None:
+        """Start any run, and pass its events to `read` as they arrive. Raises WrongAnswerError."""
+        run_id = (await self._post("/v1/runs", body))["id"]
+        events, rest = [b""], b""
+        path = f"/v1/runs/{run_id}/events"
+        async with self.session.get(self.url + path, headers=STREAM) as response:
+            _check_status(response.status, path)
+            async for chunk in response.content.iter_any():
+                *complete, rest = (rest + chunk).split(b"\n\n")
+                if complete and read:
+                    read(b"\n".join(complete))
+                events = complete or events
+        if b"event: run.completed\n" not in events[-1]:
+            raise WrongAnswerError(f"A run did not complete: {events[-1][-1000:]!r}")
 
     async def pause(self, number: int) -> Paused:
         run_id = await self._start("careful", number)
@@ -128,22 +146,59 @@ def environment(port: int, fake: str, key: str) -> Env:
 
 
 @asynccontextmanager
-async def serving(database: str, fake: str, log: Path) -> AsyncGenerator[Service]:
-    """`python -m runward serve` on that database, with everything registered."""
-    port, key = processes.free_port(), token_hex(32)
-    url = f"http://127.0.0.1:{port}"
-    env = environment(port, fake, key) | {"DATABASE_URL": database}
-    env |= {name: value for name, value in os.environ.items() if name in _PASSED_ON}
+async def serving(
+    database: str, fake: str, log: Path, version: Version = THIS
+) -> AsyncGenerator[Service]:
+    """Start `python -m runward serve` on a database, and register the tools and agents."""
+    env = _environment(database, fake)
+    async with _serve(env, log, version) as process, _client(process, env, log, version) as service:
+        await service.register(fake)
+        yield service
+
+
+@asynccontextmanager
+async def cluster(
+    database: str, fake: str, log: Path, version: Version, workers: int
+) -> AsyncGenerator[tuple[Service, list[int]]]:
+    """Migrate a database, and start one API and several workers on it. Return the API and the
+    process IDs of the workers."""
+    env = _environment(database, fake)
+    async with AsyncExitStack() as stack:
+
+        async def start(command: str) -> Process:
+            run = processes.python(
+                "-m", "runward", command, env=env, log=log, checkout=version.checkout
+            )
+            return await stack.enter_async_context(run)
+
+        await (await start("migrate")).wait()
+        process = await start("api")
+        pids = [(await start("worker")).pid for _ in range(workers)]
+        service = await stack.enter_async_context(_client(process, env, log, version))
+        await service.register(fake)
+        yield service, pids
+
+
+def _environment(database: str, fake: str) -> Env:
+    env = environment(processes.free_port(), fake, token_hex(32)) | {"DATABASE_URL": database}
+    return env | {name: value for name, value in os.environ.items() if name in _PASSED_ON}
+
+
+@asynccontextmanager
+async def _client(
+    process: Process, env: Env, log: Path, version: Version
+) -> AsyncGenerator[Service]:
+    """Wait until the process is ready."""
+    url = f"http://127.0.0.1:{env['RUNWARD_PORT']}"
+    key = env["RUNWARD_BOOTSTRAP_KEY"]
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0),
         timeout=aiohttp.ClientTimeout(total=REQUEST_SECONDS),
         headers={"authorization": f"Bearer {key}", "content-type": "application/json"},
     )
-    async with processes.python("-m", "runward", "serve", env=env, log=log) as process, session:
+    async with session:
         await processes.answers(process, f"{url}/readyz", log)
-        service = Service(url, session, process.pid)
-        await service.register(fake)
-        yield service
+        yield Service(version.name, url, session, process.pid)
 
 
 _PASSED_ON: Final = ("RUNWARD_WORKER_CONCURRENCY", "RUNWARD_DATABASE_CONNECTIONS")
@@ -159,11 +214,15 @@ async def fake_model(log: Path) -> AsyncGenerator[tuple[str, int]]:
         yield url, process.pid
 
 
-async def seconds_to_ready(data_dir: Path, log: Path) -> float:
-    """From the command to the first answer, on the embedded PostgreSQL in `data_dir`."""
+def _serve(env: Env, log: Path, version: Version) -> AbstractAsyncContextManager[Process]:
+    return processes.python("-m", "runward", "serve", env=env, log=log, checkout=version.checkout)
+
+
+async def seconds_to_ready(data_dir: Path, log: Path, version: Version = THIS) -> float:
+    """Return the time from the command to the first response, with the embedded PostgreSQL."""
     port = processes.free_port()
     env = {"RUNWARD_DATA_DIR": str(data_dir), "RUNWARD_PORT": str(port)}
     begun = time.perf_counter()
-    async with processes.python("-m", "runward", "serve", env=env, log=log) as process:
+    async with _serve(env, log, version) as process:
         await processes.answers(process, f"http://127.0.0.1:{port}/readyz", log)
         return time.perf_counter() - begun
