@@ -79,7 +79,7 @@ SERVICE_PARTS = {"access", "limits", "live", "queue", "registry", "services", "s
 """Names under which functions of the API take a part of `runward.services`."""
 WHOLE_SERVICES = {
     "app.py",
-    "http/dependencies.py",
+    "http/requests.py",
     "mcp/calls.py",
     "mcp/endpoint.py",
     "mcp/resume.py",

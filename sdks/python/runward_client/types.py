@@ -2839,7 +2839,8 @@ class PendingAction(TypedDict):
 
 
 class PendingCounts(TypedDict):
-    """Number of waiting tool calls by type."""
+    """Number of waiting tool calls by type. Each number is at most 100, or `limit` if that is
+    larger: this value means that at least so many calls wait."""
     approval: int
     """Number of calls that need a decision."""
     resolve: int
@@ -3384,7 +3385,7 @@ class RequiredActionList(TypedDict):
     hour, other approvals, and client results. Approvals that expire within an hour are
     ordered by expiry. All others are ordered from oldest to newest."""
     counts: PendingCounts
-    """Number of all waiting calls by type. This includes calls that exceed `limit`."""
+    """Number of waiting calls by type, including those that the list does not contain."""
     has_more: bool
     """Whether there are more waiting calls than the response contains."""
 

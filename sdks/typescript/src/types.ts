@@ -6636,7 +6636,10 @@ export interface components {
              */
             expires_at: string | null;
         };
-        /** @description Number of waiting tool calls by type. */
+        /**
+         * @description Number of waiting tool calls by type. Each number is at most 100, or `limit` if that is
+         *     larger: this value means that at least so many calls wait.
+         */
         PendingCounts: {
             /** @description Number of calls that need a decision. */
             approval: number;
@@ -7643,7 +7646,7 @@ export interface components {
              *     All others are ordered from oldest to newest.
              */
             data: components["schemas"]["PendingAction"][];
-            /** @description Number of all waiting calls by type. This includes calls that exceed `limit`. */
+            /** @description Number of waiting calls by type, including those that the list does not contain. */
             counts: components["schemas"]["PendingCounts"];
             /** @description Whether there are more waiting calls than the response contains. */
             has_more: boolean;
