@@ -332,6 +332,7 @@ def test_a_run_whose_content_was_erased_says_so(project: Project, opens: Opens) 
     window.page.reload()
     expect(window.page.get_by_label("Input", exact=True)).to_contain_text("Content erased")
     expect(outcome(window)).to_contain_text("Completed")
+    expect(outcome(window)).not_to_contain_text("The output is empty")
     expect(entry(window, "pay")).to_be_visible()
     expect(window.page.get_by_role("link", name="Run again with changes")).to_have_count(0)
     assert window.serious_findings() == []

@@ -44,7 +44,7 @@ export function outcome(line, run, mayWrite, go) {
   const [label, tone] = RUN_STATUS[line.status];
   const why = line.end?.error ?? line.end?.incomplete_details ?? run?.error ?? run?.incomplete_details;
   const code = why?.code ?? why?.reason;
-  const output = run?.output ?? line.end?.output ?? null;
+  const output = run?.erased_at ? null : (run?.output ?? line.end?.output ?? null);
   const continues = line.status === "incomplete" && mayWrite && run && !run.parent_run_id && !run.erased_at;
   return [h("div", { class: `outcome ${tone}` },
     h("div", { class: "outcome-head" }, h("h2", null, label), h("p", { class: "small figures" }, figures(line, run)), output === null ? null : copying(output)),
