@@ -34,6 +34,8 @@ from bench.work import WrongAnswerError
 from runward.store.postgres.embedded_home import EmbeddedError
 
 PARTS: Final = ("runs", "approvals", "streams", "parked", "readers", "starts", *CHAPTERS)
+EXTRA: Final = "profile"
+"""Not measured by default, because a sampler may need more rights than the service."""
 RESULTS: Final = PROJECT / "bench" / "RESULTS.md"
 
 
@@ -221,7 +223,10 @@ def _arguments(arguments: Sequence[str]) -> tuple[Sizes, str | None, Path]:
     parser.add_argument("--parked", type=int, help="runs that wait for approval (1,000)")
     parser.add_argument("--readers", type=int, help="idle event streams (200)")
     parser.add_argument("--stored", type=int, help="finished runs in the database (50,000)")
-    parser.add_argument("--parts", default=",".join(PARTS), help="parts to measure (%(default)s)")
+    usual = ",".join(part for part in PARTS if part != EXTRA)
+    parser.add_argument(
+        "--parts", default=usual, help=f"parts to measure (%(default)s); also {EXTRA}"
+    )
     parser.add_argument("--against", metavar="REVISION", help="a revision to measure in turns")
     parser.add_argument("--output", type=Path, default=RESULTS, help="the file for the results")
     given = parser.parse_args(arguments)
