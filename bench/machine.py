@@ -38,6 +38,14 @@ def exact_cpu_seconds(pid: int) -> float:
     return sum(int(path.read_text().split()[0]) for path in threads) / 1e9
 
 
+def kernel_seconds(pid: int) -> float:
+    """Return the CPU time that a process has used in system calls, without its children."""
+    if not _HERE:
+        return math.nan
+    fields = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    return int(fields[12]) / _TICKS
+
+
 def resident_bytes(pid: int) -> float:
     """Of a process and all below it."""
     return sum(_resident_bytes(one.pid) for one in _tree(pid)) if _HERE else math.nan

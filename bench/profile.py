@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from bench import measures
+from bench import machine, measures
 from bench.goals import Chapter
 from bench.processes import ProcessError
 from bench.sitting import Sitting
@@ -44,12 +44,14 @@ async def measure(sitting: Sitting) -> Chapter:
         await measures.repeated(service.run, measures.WARM_UP_RUNS * 4, CLIENTS)
         with TemporaryDirectory() as folder:
             stacks = Path(folder) / "stacks"
-            before = service.cpu_seconds()
+            before, kernel = service.cpu_seconds(), machine.kernel_seconds(service.pid)
             runs, _ = await asyncio.gather(
                 measures.closed_loop(service.run, CLIENTS, SECONDS), _sample(service.pid, stacks)
             )
             each = (service.cpu_seconds() - before) / len(runs) * MS
-            return Chapter([], _section(samples_by_part(stacks.read_text().splitlines()), each))
+            calls = (machine.kernel_seconds(service.pid) - kernel) / len(runs) * MS
+            found = samples_by_part(stacks.read_text().splitlines())
+            return Chapter([], _section(found, each, calls))
 
 
 async def _sample(pid: int, output: Path) -> None:
@@ -91,13 +93,14 @@ def samples_by_part(stacks: Iterable[str]) -> Counter[str]:
     return found
 
 
-def _section(found: Counter[str], each: float) -> list[str]:
+def _section(found: Counter[str], each: float, kernel: float) -> list[str]:
     total = found.total()
     lines = ["## Where the CPU time goes", ""]
     lines += [
         f"CPU time of `serve` for a run with one webhook call, {CLIENTS} clients, without"
-        f" PostgreSQL: {number(each)} ms under py-spy, which took {total:,} samples. Time in C code"
-        " and in system calls counts for the Python function that called it.",
+        f" PostgreSQL: {number(each)} ms under py-spy, which took {total:,} samples. System calls"
+        f" took {number(kernel)} ms of it. Time in C code and in system calls counts for the Python"
+        " function that called it.",
         "",
         *head(["part", "percent", "ms per run"], left=1),
     ]
