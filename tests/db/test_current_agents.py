@@ -7,7 +7,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import event
 
 from runward.api.http.idempotency import IdempotentRequest
 from runward.api.runs.acceptance import AcceptResult
@@ -163,7 +162,6 @@ async def test_the_second_run_of_an_agent_is_one_statement(store: Store) -> None
     async with api(store) as one:
         await one.start()
         sent = Sent()
-        pool = one.services.storage.database.pool
-        event.listen(pool.sync_engine, "before_cursor_execute", sent)
-        await one.start()
+        with sent.of(one.services.storage.database.pool):
+            await one.start()
     assert len(sent.statements) == 1

@@ -6,7 +6,8 @@ explained on an empty database, because PostgreSQL keeps a generic plan while th
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -22,6 +23,8 @@ from runward.store.access import keys
 from runward.store.live import events
 from runward.store.live.family_events import read_family_after
 from runward.store.postgres.db import Tx, mint
+from runward.store.postgres.engine import AsyncEngine
+from runward.store.postgres.held_connection import FrequentStatement, HeldConnection
 from runward.store.registry import tool_history
 from runward.store.runs import approvals, decisions, erasure, queries, sweep, transitions, views
 from runward.store.runs.search import RunFilter, search_runs
@@ -113,9 +116,25 @@ class Sent:
     )
     by: str = ""
 
-    def __call__(
-        self, _conn: object, _cursor: object, statement: str, values: Any, *_: object
-    ) -> None:
+    @contextmanager
+    def of(self, engine: AsyncEngine) -> Generator[None]:
+        """Record the statements of an engine, and of all held connections."""
+        fetch = HeldConnection.fetch
+
+        async def held(connection: HeldConnection, frequent: FrequentStatement, values: Any) -> Any:
+            self.add(frequent.sql, [values[name] for name in frequent.parameters])
+            return await fetch(connection, frequent, values)
+
+        def sent(_conn: object, _cursor: object, statement: str, values: Any, *_: object) -> None:
+            self.add(statement, values)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(HeldConnection, "fetch", held)
+            event.listen(engine.sync_engine, "before_cursor_execute", sent)
+            yield
+            event.remove(engine.sync_engine, "before_cursor_execute", sent)
+
+    def add(self, statement: str, values: Any) -> None:
         if any(word in statement for word in ("FROM", "UPDATE", "INSERT")):
             self.statements.setdefault(statement, (self.by, tuple(values or ())))
 
@@ -314,9 +333,8 @@ async def test_plans_that_were_made_on_small_tables_do_not_read_them_whole_later
 
 async def record(store: Store) -> Sent:
     sent = Sent()
-    event.listen(store.pool.sync_engine, "before_cursor_execute", sent)
-    await everything(store, sent)
-    event.remove(store.pool.sync_engine, "before_cursor_execute", sent)
+    with sent.of(store.pool):
+        await everything(store, sent)
     return sent
 
 

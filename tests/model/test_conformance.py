@@ -9,6 +9,7 @@ from sqlalchemy import TextClause, text
 from sqlalchemy.exc import DBAPIError
 
 from runward.domain.run.state import RunState
+from runward.store.postgres.held_connection import FrequentStatement
 from runward.store.runs import gate, queries, queue, sweep
 from runward.store.runs.gate import Committed, VersionChanged
 from tests.db.store import Store
@@ -90,9 +91,12 @@ async def test_the_database_does_what_the_model_says(store: Store, name: str) ->
     assert sum(operations) > SEEDS
 
 
-def edited(statement: TextClause, old: str, new: str) -> TextClause:
+def edited(
+    statement: TextClause | FrequentStatement, old: str, new: str
+) -> TextClause | FrequentStatement:
     assert old in statement.text, old
-    return text(statement.text.replace(old, new))
+    clause = text(statement.text.replace(old, new))
+    return clause if isinstance(statement, TextClause) else FrequentStatement(clause)
 
 
 def of_gate(old: str, new: str) -> Callable[[], list[tuple[Any, str, Any]]]:

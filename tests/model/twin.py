@@ -7,7 +7,7 @@ The guards are tables, so that a mutant can remove one of them.
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace, TracebackType
+from types import TracebackType
 from typing import Any, Final, TypeVar, cast
 from uuid import UUID
 
@@ -150,7 +150,7 @@ class Twin:
         """The gate, and what lies behind it."""
         row = self.rows[step.run_id]
         passes = all(guard(row, step, write_id) for guard in GATE.values())
-        answer = SimpleNamespace(
+        answer = dict[str, Any](
             id=row.id,
             locked=True,
             last_seq=1 if passes else None,

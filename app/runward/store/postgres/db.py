@@ -174,12 +174,6 @@ def _replace_if_closed(connection: Any, *_: object) -> None:
         raise exc.DisconnectionError
 
 
-async def is_closed(tx: AsyncConnection) -> bool:
-    """Return whether this connection is known to be lost, without a request to the server."""
-    raw = await tx.get_raw_connection()
-    return raw.driver_connection is None or bool(raw.driver_connection.is_closed())
-
-
 def _read_json(value: str) -> Any:
     """Parse a JSON column. A value that cannot be parsed must not make the other rows fail."""
     try:
@@ -281,11 +275,6 @@ async def retry_on_outage(read: Callable[[], Awaitable[T]]) -> T:
             if not is_outage(error):
                 raise
         await asyncio.sleep(OUTAGE_RETRY_SECONDS)
-
-
-async def read_backend_pid(tx: Tx) -> int:
-    """Return the process ID of the connection's server process, which marks its notifications."""
-    return (await tx.execute(text("SELECT pg_backend_pid()"))).scalar_one()
 
 
 async def read_clock(tx: Tx) -> datetime:

@@ -3,14 +3,14 @@ one commit."""
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, cast
 from uuid import UUID
 
 from pydantic import JsonValue
-from sqlalchemy import CursorResult, TextClause, text
+from sqlalchemy import TextClause, text
 
 from runward.domain.events.run_data import IncompleteDetails, RunError
 from runward.domain.ids import ProjectId, RunId
@@ -20,6 +20,7 @@ from runward.domain.run.state import Changes
 from runward.domain.run.status import MOVES, TERMINAL, Move
 from runward.store import codec
 from runward.store.postgres.columns import RowMapping, recordset, set_columns, take
+from runward.store.postgres.held_connection import FrequentStatement
 from runward.store.postgres.tables import runs
 from runward.store.runs import family
 from runward.store.runs.records import RECORDS, Records, format_hint, rows_to_json
@@ -166,7 +167,7 @@ FROM s LEFT JOIN l ON l.id = s.id LEFT JOIN g ON g.id = s.id CROSS JOIN hint"""
     )
 
 
-STEP: Final = _write_steps("SKIP LOCKED")
+STEP: Final = FrequentStatement(_write_steps("SKIP LOCKED"))
 STEP_ALONE: Final = _write_steps()
 
 
@@ -184,23 +185,23 @@ def step_values(entries: StepEntries, lease: timedelta) -> dict[str, Any]:
     }
 
 
-def read_outcomes(entries: StepEntries, rows: CursorResult[Any]) -> dict[UUID, StepOutcome | None]:
-    by_run = {row.id: row for row in rows}
+def read_outcomes(entries: StepEntries, rows: Iterable[Any]) -> dict[UUID, StepOutcome | None]:
+    by_run = {row["id"]: row for row in rows}
     found: dict[UUID, StepOutcome | None] = {}
     for step, write_id in entries:
         row = by_run[step.run_id]
-        if not row.locked:
+        if not row["locked"]:
             found[write_id] = None
-        elif row.last_seq is not None:
-            found[write_id] = Committed(row.last_seq, row.version, row.at)
-        elif row.already:
-            found[write_id] = Committed(0, row.version, row.at)
+        elif row["last_seq"] is not None:
+            found[write_id] = Committed(row["last_seq"], row["version"], row["at"])
+        elif row["already"]:
+            found[write_id] = Committed(0, row["version"], row["at"])
         elif (
-            row.same_fence
+            row["same_fence"]
             and step.expected_version is not None
-            and row.version != step.expected_version
+            and row["version"] != step.expected_version
         ):
-            found[write_id] = VersionChanged(row.version)
+            found[write_id] = VersionChanged(row["version"])
         else:
             found[write_id] = "lost"
     return found

@@ -20,6 +20,7 @@ from runward.store import codec
 from runward.store.access.idempotency import RETENTION
 from runward.store.postgres.columns import RowMapping, insert_select, recordset, take
 from runward.store.postgres.db import Tx
+from runward.store.postgres.held_connection import FrequentStatement
 from runward.store.postgres.tables import runs
 from runward.store.runs.queries import STATE, load, parse_state
 from runward.store.runs.records import NEW_RECORDS, Records, rows_to_json
@@ -121,9 +122,11 @@ SELECT g.id, g.at, g.tool_versions FROM g LEFT JOIN hint ON true"""
 
 
 ACCEPT: Final = _accept()
-ACCEPT_TOGETHER: Final = _accept(
-    "hurry AS MATERIALIZED (SELECT set_config('lock_timeout', '100ms', true)), ",
-    "hurry CROSS JOIN ",
+ACCEPT_TOGETHER: Final = FrequentStatement(
+    _accept(
+        "hurry AS MATERIALIZED (SELECT set_config('lock_timeout', '100ms', true)), ",
+        "hurry CROSS JOIN ",
+    )
 )
 """Accepts the runs of several requests together. The statement fails if it waits for more than 100
 ms, for example because another transaction holds one of the idempotency keys."""

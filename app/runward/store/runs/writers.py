@@ -3,7 +3,6 @@ outages."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import suppress
 from datetime import timedelta
 from itertools import chain, count, repeat
 from secrets import randbits
@@ -17,14 +16,13 @@ from sqlalchemy.exc import DBAPIError
 from runward.domain.ids import RunId
 from runward.store.postgres.db import (
     DATABASE_ERRORS,
-    is_closed,
     is_outage,
     log_fields,
-    read_backend_pid,
     sqlstate,
     was_rolled_back,
 )
-from runward.store.postgres.engine import AsyncConnection, AsyncEngine
+from runward.store.postgres.engine import AsyncEngine
+from runward.store.postgres.held_connection import HeldConnection
 from runward.store.runs import gate
 from runward.store.runs.gate import Committed, FlushResult, Step, StepEntries, StepOutcome
 from runward.store.runs.queries import lock_runs
@@ -57,36 +55,27 @@ class AcceptWriter:
     with its idempotency key."""
 
     def __init__(self, engine: AsyncEngine, lease: timedelta) -> None:
-        self._engine = engine.execution_options(isolation_level="AUTOCOMMIT")
+        self._autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._lease = lease
-        self._connection: AsyncConnection | None = None
+        self._connection = HeldConnection(engine)
 
     async def close(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with suppress(DBAPIError, OSError):
-                await connection.invalidate()
-            await connection.close()
+        await self._connection.close()
 
     async def write(self, batch: Sequence[NewRun]) -> Sequence[FlushResult[AcceptedRun]]:
         try:
             values = accept_values(batch, self._lease)
-            if self._connection is not None and await is_closed(self._connection):
-                await self.close()
-            if self._connection is None:
-                self._connection = await self._engine.connect()
-            rows = await self._connection.execute(ACCEPT_TOGETHER, values)
+            rows = await self._connection.fetch(ACCEPT_TOGETHER, values)
         # ValueError: the value cannot be encoded as JSON.
         except (*DATABASE_ERRORS, ValueError) as error:
             if isinstance(error, DBAPIError) and sqlstate(error) == _LOCK_NOT_AVAILABLE:
                 return await self._write_separately(batch)
             if is_outage(error) and not was_rolled_back(error):
-                await self.close()
                 return [error] * len(batch)
             if len(batch) == 1:
                 return [error]
             return [(await self.write([new]))[0] for new in batch]
-        accepted = {row.id: AcceptedRun(row.at, row.tool_versions) for row in rows}
+        accepted = {row["id"]: AcceptedRun(row["at"], row["tool_versions"]) for row in rows}
         return [accepted.get(new.id) or AgentChangedError() for new in batch]
 
     async def _write_separately(
@@ -102,7 +91,7 @@ class AcceptWriter:
         return [results.get(new.id) or asyncio.create_task(self._write_one(new)) for new in batch]
 
     async def _write_one(self, new: NewRun) -> AcceptedRun:
-        async with self._engine.connect() as tx:
+        async with self._autocommit.connect() as tx:
             return await insert_run(tx, new, self._lease)
 
 
@@ -111,16 +100,13 @@ class StepWriter:
     separately through the pool, so no batch waits for a row."""
 
     def __init__(self, engine: AsyncEngine, lease: timedelta, own_backends: set[int]) -> None:
-        self._own_backends = own_backends
-        self._autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._engine = engine
         self._lease = lease
-        self._connection: AsyncConnection | None = None
-        self._backend = 0
+        self._connection = HeldConnection(engine, own_backends)
         self._write_ids = count(randbits(127))
 
     async def close(self) -> None:
-        await self._drop_connection()
+        await self._connection.close()
 
     async def write(self, steps: Sequence[Step]) -> Sequence[FlushResult[StepOutcome]]:
         """Return one result for each step, in order. If PostgreSQL is unavailable, wait until it is
@@ -175,16 +161,7 @@ class StepWriter:
 
     async def _send_on_own_connection(self, entries: StepEntries) -> dict[UUID, StepOutcome | None]:
         values = gate.step_values(entries, self._lease)
-        try:
-            if self._connection is None:
-                self._connection = await self._autocommit.connect()
-                self._backend = await read_backend_pid(self._connection)
-                self._own_backends.add(self._backend)
-            return gate.read_outcomes(entries, await self._connection.execute(gate.STEP, values))
-        except DATABASE_ERRORS as error:
-            if is_outage(error):
-                await self._drop_connection()
-            raise
+        return gate.read_outcomes(entries, await self._connection.fetch(gate.STEP, values))
 
     async def _send_in_transaction(self, entries: StepEntries) -> dict[UUID, StepOutcome | None]:
         [(step, write_id)] = entries
@@ -192,9 +169,8 @@ class StepWriter:
             await tx.execute(_SET_LOCK_TIMEOUT)
             if step.related is not None:
                 await lock_runs(tx, step.project_id, step.run_id)
-            found = gate.read_outcomes(
-                entries, await tx.execute(gate.STEP_ALONE, gate.step_values(entries, self._lease))
-            )
+            rows = await tx.execute(gate.STEP_ALONE, gate.step_values(entries, self._lease))
+            found = gate.read_outcomes(entries, rows.mappings())
             written = found[write_id]
             if step.related is not None and isinstance(written, Committed) and written.last_seq:
                 move = step.ending.move if step.ending else None
@@ -202,14 +178,6 @@ class StepWriter:
                     tx, step.project_id, step.run_id, step.related, move, self._lease
                 )
             return found
-
-    async def _drop_connection(self) -> None:
-        connection, self._connection = self._connection, None
-        self._own_backends.discard(self._backend)
-        if connection is not None:
-            with suppress(DBAPIError, OSError):
-                await connection.invalidate()
-            await connection.close()
 
 
 def _split_by_run(entries: StepEntries) -> Iterator[StepEntries]:
