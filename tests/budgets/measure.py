@@ -250,6 +250,7 @@ def _measure_kind(
     for _ in range(WARM_UP_RUNS):
         run()
     counts = _repeat(lambda: service.count(run), budget)
+    counts |= _repeat(lambda: _count_garbage(service, run), budget)
     with service.profiled():
         counts |= _repeat(lambda: service.count_calls(run), budget)
     fake.prepare(tool=kind.tool, calls=kind.calls, words=LONG_TEXT_WORDS, letters=LONG_TEXT_LETTERS)
@@ -274,6 +275,16 @@ def _repeat(count: Callable[[], Counts], budget: Counts | None) -> Counts:
 
 def exceeds(name: str, count: int, budget: int) -> bool:
     return count > budget * MAX_RATIO + (name in SCHEDULED)
+
+
+def _count_garbage(service: Service, run: Callable[[], None]) -> Counts:
+    """Return how many objects of a run refer to each other at its end, so that only a garbage
+    collection frees them."""
+    service.read_counts()
+    gc.collect()
+    run()
+    service.read_counts()
+    return {"cyclic garbage": gc.collect()}
 
 
 def _count_copies(service: Service, run: Callable[[], None]) -> Counts:

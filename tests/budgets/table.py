@@ -26,6 +26,7 @@ ROWS: Final = {
     "socket writes": "system calls that write to sockets",
     "bytes to clients": "bytes sent to clients",
     "function calls": "calls of Python functions",
+    "cyclic garbage": "objects that only a garbage collection frees",
     "copies of the answer in memory": "copies of an answer of 1 MiB in memory at the same time",
     "copies of the answer to PostgreSQL": "times that this answer is sent to PostgreSQL",
 }

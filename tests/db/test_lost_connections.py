@@ -262,7 +262,8 @@ async def test_a_process_that_was_frozen_in_a_transaction_sees_an_outage(
         async with database.pool.begin() as tx:
             await tx.execute(text("SET idle_in_transaction_session_timeout = '20ms'"))
             gone = Thread(
-                target=_wait_until_gone, args=[database_url, await tx.scalar(text("SELECT pg_backend_pid()"))]
+                target=_wait_until_gone,
+                args=[database_url, await tx.scalar(text("SELECT pg_backend_pid()"))],
             )
             gone.start()
             gone.join()  # the event loop stands still, as in a frozen process

@@ -6,7 +6,7 @@ from typing import Any, Final
 from uuid import UUID, uuid4
 
 import pytest
-from sqlalchemy import event, text
+from sqlalchemy import text
 
 from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId, SessionId
@@ -580,20 +580,19 @@ async def test_no_statement_walks_over_all_that_ever_was(
     first, second = [await talk.start() for _ in range(2)]
     assert await talk.begin(first)
     sent = Sent(by="end")
-    event.listen(store.pool.sync_engine, "before_cursor_execute", sent)
-    await talk.end(first)
-    sent.by = "reads"
-    assert len(await talk.history()) == session_items.MAX_RUNS
-    assert len(await talk.kept(limit=10)) == 10
-    assert len(await talk.kept(after=(500, 0), limit=10, descending=True)) == 10
-    sent.by = "place"
-    assert (await talk.place()).waits
-    sent.by = "fork"
-    await talk.fork(first)
-    sent.by = "sweep"
-    async with store.pool.begin() as tx:
-        assert await sessions.wake_stranded(tx) == 0
-    event.remove(store.pool.sync_engine, "before_cursor_execute", sent)
+    with sent.of(store.pool):
+        await talk.end(first)
+        sent.by = "reads"
+        assert len(await talk.history()) == session_items.MAX_RUNS
+        assert len(await talk.kept(limit=10)) == 10
+        assert len(await talk.kept(after=(500, 0), limit=10, descending=True)) == 10
+        sent.by = "place"
+        assert (await talk.place()).waits
+        sent.by = "fork"
+        await talk.fork(first)
+        sent.by = "sweep"
+        async with store.pool.begin() as tx:
+            assert await sessions.wake_stranded(tx) == 0
     assert second in await talk.in_turn()
 
     monkeypatch.setattr(test_plans, "LARGE", {"runs", "session_items"})

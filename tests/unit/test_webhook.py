@@ -503,7 +503,7 @@ async def test_a_silent_tool_times_out_and_says_that_it_was_sent(webhook: Webhoo
         await line.closed()
 
     async with RawServer(silent) as server:
-        outcome = await webhook.invoke(a_call(server.url, seconds=0.1))
+        outcome = await webhook.invoke(a_call(server.url, seconds=0.5))
     assert isinstance(outcome, Failed)
     assert outcome.reason is FailureKind.TIMEOUT
     assert "after the request was sent" in outcome.detail

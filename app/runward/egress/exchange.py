@@ -202,8 +202,9 @@ class _Exchange:
             self._end(BrokenResponseError("the server closed the connection"))
 
     def release(self) -> None:
-        """Stop the timer, and drop the parser, which refers to this object."""
-        self._parser = None
+        """Stop the timer, and drop what refers to this object. Without such cycles, objects are
+        freed at once, and not by a garbage collection that stops all runs."""
+        self._parser = self._next = None
         if self._draining is not None:
             self._draining.cancel()
 

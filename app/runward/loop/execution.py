@@ -31,7 +31,7 @@ from runward.domain.run.plan import UnusableResponseError, take_response
 from runward.domain.run.recheck import recheck
 from runward.domain.run.remembered_decisions import forget_expired
 from runward.domain.run.response import ModelResponse
-from runward.domain.run.run_events import add_progress, add_reported_usage, add_usage
+from runward.domain.run.run_events import add_reported_usage, add_usage
 from runward.domain.run.settle import StartChild, classify_outcome, put_back, start
 from runward.domain.run.state import Call, CallPhase, Changes, RunState
 from runward.domain.run.status import Move, RunStatus
@@ -63,17 +63,17 @@ class Execution:
 
     def __init__(self, engine: Engine, state: RunState, claimed_at: float | None = None) -> None:
         """`claimed_at`: when the claim began, on the event loop's clock."""
-        self.leased = LeasedRun(engine.storage, state, self._prepare, claimed_at)
+        self.leased = leased = LeasedRun(engine.storage, state, self._prepare, claimed_at)
         self._engine = engine
         self._tools = AvailableTools(engine.tools)
         self._checks = Checks(engine.guards.client, NO_POLICY)
-        builtin = BuiltinTools(lambda: self.leased.state, self._tools.specs)
+        builtin = BuiltinTools(lambda: leased.state, self._tools.specs)
         self._calls = CallsInFlight(
             {**engine.tools.invokers, "builtin": builtin},
             engine.tools.callback,
             self._checks,
-            self._add_progress,
-            self.leased.has_lease,
+            leased.add_progress,
+            leased.has_lease,
         )
         self._schema: Validator | None = None
         self._losses: set[LossNote] = set()
@@ -96,6 +96,7 @@ class Execution:
             await return_unreadable(leased, error)
         finally:
             await self._calls.close()
+            leased.close()
 
     async def _prepare(self) -> None:
         """Load the tools and checks that the run needs, after a reload or a handoff."""
@@ -289,11 +290,6 @@ class Execution:
             return call.timeout_seconds
         spec, limits = self._tools.sign(call).tool.spec, self.leased.state.config.limits
         return seconds_for(spec, limits, self._engine.tools.timeout, self.leased.seconds_left)
-
-    def _add_progress(self, call: Call, progress: float | None, message: str | None) -> None:
-        """Record a tool's progress report with the next step, or at once if there is none."""
-        add_progress(self.leased.changes, call, progress, message)
-        self.leased.wake()
 
     async def _await_calls(self, *, stopping: bool) -> bool:
         """Wait for the calls in flight. If there are none, fail the run, because it would wait

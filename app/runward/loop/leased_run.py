@@ -12,7 +12,8 @@ from runward.domain.run.abandoned import AbandonedCall, find_abandoned
 from runward.domain.run.bounds import truncate
 from runward.domain.run.decide import Finish, Park
 from runward.domain.run.open_calls import close_open_calls, describe_waiting_call
-from runward.domain.run.state import CallPhase, Changes, RunState
+from runward.domain.run.run_events import add_progress
+from runward.domain.run.state import Call, CallPhase, Changes, RunState
 from runward.domain.run.status import RUN_ENDINGS, Move, RunStatus
 from runward.loop.engine import RunStorage
 from runward.loop.related import related_changes
@@ -50,7 +51,7 @@ class LeasedRun(RunSignals):
         self.state = state
         self.changes = Changes()
         self._storage = storage
-        self._on_load = on_load
+        self._on_load: Callable[[], Awaitable[None]] | None = on_load
         self._loaded_at = self._loop.time() if claimed_at is None else claimed_at
         self._leased_until = self._loaded_at + storage.lease_length.total_seconds()
 
@@ -114,7 +115,13 @@ class LeasedRun(RunSignals):
         if state is None:
             raise LeaseLostError
         self.state, self._loaded_at = replace(state, history=self.state.history), began
+        assert self._on_load is not None, "the run has ended"
         await self._on_load()
+
+    def close(self) -> None:
+        """Drop `on_load`. Otherwise, this run and its owner refer to each other, and their memory
+        is not freed before a garbage collection, which stops all runs."""
+        self._on_load = None
 
     async def record(self) -> bool:
         """Commit the changes, even if another process changed the run. In that case, return False:
@@ -127,6 +134,11 @@ class LeasedRun(RunSignals):
                 await self.reload()
                 return False
         return True
+
+    def add_progress(self, call: Call, progress: float | None, message: str | None) -> None:
+        """Record a tool's progress report with the next step, or at once if there is none."""
+        add_progress(self.changes, call, progress, message)
+        self.wake()
 
     async def park(self, action: Park) -> bool:
         """Commit that the run waits. Return False if another process changed the run: decide
