@@ -13,7 +13,8 @@ import structlog
 import uvicorn
 from pydantic import SecretStr
 
-from runward.api.app import create_app
+from runward.api import probes
+from runward.api.app import Application, create_app
 from runward.api.events.outdated import wake_outdated_followers
 from runward.api.http.address import check_address
 from runward.api.http.connections import make_limited_protocol
@@ -22,6 +23,7 @@ from runward.api.openapi.descriptions import VERSION
 from runward.api.routers import ROUTERS
 from runward.console import pages, session
 from runward.domain.errors import OperatorError
+from runward.metrics.event_loop import measure_lag
 from runward.services import NoWorker, Services
 from runward.settings import Settings
 from runward.store import readiness
@@ -65,8 +67,9 @@ async def run_process(
     ready: Callable[[Services], None] | None = None,
 ) -> None:
     """Until SIGTERM or SIGINT. `ready` is called once requests are answered."""
-    if with_api:
-        check_address(settings.host, settings.port)
+    port = settings.port if with_api else settings.worker_port
+    if port is not None:
+        check_address(settings.host, port)
     async with open_services(settings, database_url) as services, handle_stop_signals() as stop:
         await _prepare_database(settings, services)
         log.info(
@@ -79,29 +82,36 @@ async def run_process(
                 services, concurrency=settings.worker_concurrency, lease=settings.lease_seconds
             )
             services.queue.worker = worker
-        listener = build_listener(services, worker, with_api=with_api)
-        background = {
-            asyncio.create_task(listener.run(), name="listener"),
-            asyncio.create_task(services.live.feed.run_relay(), name="relay"),
-            asyncio.create_task(services.storage.database.close_surplus_forever(), name="pool"),
-        }
+        background = _start_background(services, worker, with_api=with_api)
         parts: set[asyncio.Task[None]] = set()
         if worker is not None:
-            working = run_worker(worker, stop, settings.drain_seconds)
+            working = run_worker(worker, stop, settings.drain_seconds, VERSION)
             parts.add(asyncio.create_task(working, name="worker"))
-        elif with_api:
-            background.add(asyncio.create_task(watch_projects(services).run(), name="watch"))
         if with_api:
-            background.add(
-                asyncio.create_task(
-                    wake_outdated_followers(services.storage, services.live.feed), name="following"
-                )
-            )
             serve = _serve_http(settings, services, stop, ready)
             parts.add(asyncio.create_task(serve, name="api"))
-        elif ready is not None:
-            ready(services)
+        elif port is not None:
+            probing = _serve_probes(settings, services, port)
+            background.add(asyncio.create_task(probing, name="probes"))
         await supervise(parts, background, stop, lambda: _announce_stop(services))
+
+
+def _start_background(
+    services: Services, worker: Worker | None, *, with_api: bool
+) -> set[asyncio.Task[None]]:
+    """Start the tasks that run until they are cancelled."""
+    storage, feed = services.storage, services.live.feed
+    working = {
+        "listener": build_listener(services, worker, with_api=with_api).run(),
+        "relay": feed.run_relay(),
+        "pool": storage.database.close_surplus_forever(),
+        "lag": measure_lag(),
+    }
+    if with_api:
+        working["following"] = wake_outdated_followers(storage, feed)
+    if worker is None:
+        working["watch"] = watch_projects(services).run()
+    return {asyncio.create_task(task, name=name) for name, task in working.items()}
 
 
 async def supervise(
@@ -246,25 +256,8 @@ async def _serve_http(
     stop: asyncio.Event,
     ready: Callable[[Services], None] | None,
 ) -> None:
-    logging.getLogger("uvicorn.error").addFilter(should_log)
-    server = _Server(
-        uvicorn.Config(
-            create_app(
-                services, (*ROUTERS, session.router(), pages.router()), hosts=settings.hosts
-            ),
-            http=make_limited_protocol(settings.max_connections),
-            host=settings.host,
-            port=settings.port,
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            ws="none",
-            proxy_headers=False,
-            server_header=False,
-            timeout_graceful_shutdown=GRACE_SECONDS,
-            timeout_keep_alive=75,
-        )
-    )
+    app = create_app(services, (*ROUTERS, session.router(), pages.router()), hosts=settings.hosts)
+    server = _make_server(settings, app, settings.port)
     serving = asyncio.create_task(server.serve())
     stopping = asyncio.create_task(stop.wait())
     try:
@@ -278,6 +271,38 @@ async def _serve_http(
         await serving
     finally:
         stopping.cancel()
+
+
+async def _serve_probes(settings: Settings, services: Services, port: int) -> None:
+    """Serve the health and the metrics of a worker until cancelled, also while it drains."""
+    app = Application(services, (probes.routes,), settings.hosts)
+    server = _make_server(settings, app, port)
+    serving = asyncio.create_task(server.serve())
+    try:
+        await asyncio.shield(serving)
+    finally:
+        server.should_exit = True
+        await serving
+
+
+def _make_server(settings: Settings, app: Application, port: int) -> _Server:
+    logging.getLogger("uvicorn.error").addFilter(should_log)
+    return _Server(
+        uvicorn.Config(
+            app,
+            http=make_limited_protocol(settings.max_connections),
+            host=settings.host,
+            port=port,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            timeout_keep_alive=75,
+        )
+    )
 
 
 @asynccontextmanager

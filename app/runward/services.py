@@ -42,6 +42,7 @@ from runward.store.live.followers import Follower
 from runward.store.postgres.db import Database, Tx, open_database
 from runward.store.postgres.shared_queries import SharedQueries
 from runward.store.registry.agents import RegisteredAgent
+from runward.store.runs.backlog import Backlog, BacklogReader
 from runward.store.runs.quarantine import Quarantine
 from runward.store.runs.queue import AcceptedRun, NewRun
 from runward.tools.base import ToolInvoker
@@ -215,6 +216,7 @@ class LocalWorker(Protocol):
     def start_accepted(self, state: RunState, events: CommittedEvents) -> None: ...
     def wake(self) -> None: ...
     def watch_project(self, project_id: UUID) -> None: ...
+    def has_failed(self) -> bool: ...
 
 
 class NoWorker:
@@ -239,6 +241,9 @@ class NoWorker:
     def wake(self) -> None:
         pass
 
+    def has_failed(self) -> bool:
+        return False
+
 
 @dataclass(slots=True)
 class RunQueue:
@@ -248,6 +253,7 @@ class RunQueue:
     lease: timedelta
     quarantine: Quarantine
     notices: Notices
+    backlog: BacklogReader
     worker: LocalWorker = field(default_factory=NoWorker)
 
     def reserve_place(self) -> bool:
@@ -258,6 +264,14 @@ class RunQueue:
 
     def start_accepted(self, state: RunState, events: CommittedEvents) -> None:
         self.worker.start_accepted(state, events)
+
+    def has_failed(self) -> bool:
+        """Return whether a task of this process's worker has ended, so that the process stops."""
+        return self.worker.has_failed()
+
+    async def read_backlog(self) -> Backlog | None:
+        """Return the unfinished work of the deployment, or None if the database is unavailable."""
+        return await self.backlog.read()
 
     def wake_worker(self) -> None:
         self.worker.wake()

@@ -172,6 +172,9 @@ class Settings(BaseSettings):
     """The ports that tools may be reached on."""
     worker_concurrency: Annotated[int, Field(ge=1, le=10_000)] = 256
     """Runs that one worker carries at once."""
+    worker_port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    """The port on which `worker` serves /livez, /readyz and /metrics, at HOST. Without it, a worker
+    does not listen, so that several workers can run on one machine."""
     lease_seconds: Annotated[Seconds, Field(ge=timedelta(seconds=1))] = timedelta(seconds=30)
     """How long a worker that is not heard of keeps its runs, in seconds."""
     drain_seconds: Annotated[Seconds, Field(ge=timedelta(0))] = timedelta(seconds=25)

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from runward.api.openapi.descriptions import VERSION
 from runward.api.runs.cancel import cancel
 from runward.domain import errors as e
 from runward.domain.run.state import RunState
@@ -82,7 +83,7 @@ async def test_a_worker_ends_a_run_that_it_cannot_read_and_goes_on(store: Store)
     stop = asyncio.Event()
     async with open_services(settings, store.url) as services:
         worker = Worker(services, concurrency=8, lease=LEASE)
-        working = asyncio.create_task(run_worker(worker, stop, LEASE))
+        working = asyncio.create_task(run_worker(worker, stop, LEASE, VERSION))
         for run, wanted in ((good, "completed"), (unread, "failed"), (unloadable, "failed")):
             await store.until("SELECT status FROM runs WHERE id = :id", wanted, id=run.id)
         assert services.queue.quarantine.count == 2

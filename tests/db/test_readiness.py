@@ -10,7 +10,7 @@ from alembic.script import ScriptDirectory
 from pydantic import SecretStr
 from sqlalchemy import make_url
 
-from runward.api.service import check_readiness
+from runward.api.probes import check_readiness
 from runward.domain.errors import OperatorError, UnavailableError
 from runward.serve import STOP_SIGNALS, run_process
 from runward.services import Services
@@ -57,7 +57,7 @@ async def run(command: str, key: str, url: str) -> None:
 
 async def refusal(services: Services) -> str:
     with pytest.raises(UnavailableError) as refused:
-        await check_readiness(services.storage, services.live)
+        await check_readiness(services.storage, services.live, services.queue)
     return refused.value.detail
 
 
@@ -108,11 +108,15 @@ async def test_ready_means_that_runs_can_be_accepted(store: Store) -> None:
     name = make_url(store.url).database
     read_only = f'ALTER DATABASE "{name}" SET default_transaction_read_only = on'
     async with services_of(store.url, KEY) as services:
-        assert (await check_readiness(services.storage, services.live)).status == "ready"
+        assert (
+            await check_readiness(services.storage, services.live, services.queue)
+        ).status == "ready"
         await store.sql("UPDATE alembic_version SET version_num = '0003'")
         assert "revision 0003" in await refusal(services)
         await store.sql("UPDATE alembic_version SET version_num = 'from_the_future'")
-        assert (await check_readiness(services.storage, services.live)).status == "ready"
+        assert (
+            await check_readiness(services.storage, services.live, services.queue)
+        ).status == "ready"
         await store.sql(read_only)
     async with services_of(store.url, KEY) as services:
         assert "does not accept writes" in await refusal(services)

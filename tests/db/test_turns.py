@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
+from runward.api.openapi.descriptions import VERSION
 from runward.serve import build_listener
 from runward.services import Services
 from runward.settings import Settings
@@ -60,7 +61,7 @@ async def working(store: Store, *, concurrency: int = 8) -> AsyncGenerator[Proce
             asyncio.create_task(listener.run()),
             asyncio.create_task(services.live.feed.run_relay()),
         ]
-        task = asyncio.create_task(run_worker(worker, stop, timedelta(seconds=5)))
+        task = asyncio.create_task(run_worker(worker, stop, timedelta(seconds=5), VERSION))
         try:
             yield process
         finally:

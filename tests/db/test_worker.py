@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import make_url, text
 
+from runward.api.openapi.descriptions import VERSION
 from runward.domain.ids import RunId
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.items import Message
@@ -307,7 +308,7 @@ class Bench:
     async def working(self, drain: timedelta = LEASE) -> AsyncGenerator[Worker]:
         """It has been drained when this is left."""
         worker = self.worker()
-        task = asyncio.create_task(run_worker(worker, self.stop, drain))
+        task = asyncio.create_task(run_worker(worker, self.stop, drain, VERSION))
         yield worker
         self.stop.set()
         await task

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from runward.api import service
+from runward.api import probes, service, workers
 from runward.api.approvals import decision, inbox
 from runward.api.approvals import routes as approvals
 from runward.api.completions import routes as completions
@@ -50,7 +50,8 @@ ROUTERS: Final = (
     keys.routes,
     keys.projects,
     service.routes,
-    service.probes,
+    workers.routes,
+    probes.routes,
     mcp_login.pages,
     endpoint.routes,
 )

@@ -1,43 +1,20 @@
-"""Liveness, readiness, capabilities and metrics."""
+"""The capabilities of the deployment."""
 
-import asyncio
-from typing import Final, Literal, Self, get_args
+from typing import Literal, Self, get_args
 
-from fastapi import APIRouter, Response
-from fastapi.responses import PlainTextResponse
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from sqlalchemy.exc import DBAPIError
+from fastapi import APIRouter
 
 from runward.api.http.auth import AnyKey
-from runward.api.http.dependencies import LiveDep, RegistryDep, StorageDep
+from runward.api.http.dependencies import RegistryDep
 from runward.api.http.models import ResponseModel, with_example
 from runward.api.http.routes import make_router
 from runward.api.openapi.descriptions import VERSION
-from runward.domain import errors as e
 from runward.domain.registry.guards import HookPoint, Stage
 from runward.domain.registry.scopes import Scope
 from runward.domain.run.builtins import BUILTINS
 from runward.domain.run.config import AgentKind
 from runward.llm.base import Abilities
 from runward.llm.capabilities import ADAPTER_SETTINGS
-from runward.store import readiness
-from runward.store.postgres.db import DATABASE_ERRORS, READ_ONLY, is_outage, sqlstate
-
-
-class Health(ResponseModel):
-    """The process is alive."""
-
-    model_config = with_example(status="ok")
-
-    status: Literal["ok"]
-
-
-class Readiness(ResponseModel):
-    """The process is ready for requests."""
-
-    model_config = with_example(status="ready")
-
-    status: Literal["ready"]
 
 
 class LoadedPlugins(ResponseModel):
@@ -163,52 +140,7 @@ class Capabilities(ResponseModel):
     """Scopes of the API key that sent the request."""
 
 
-READY_SECONDS: Final = 5.0
-
-probes: APIRouter = make_router("Service", prefix="")
 routes: APIRouter = make_router("Service")
-
-
-@probes.get("/healthz", summary="Check liveness")
-async def check_health() -> Health:
-    """Check that the process is alive."""
-    return Health(status="ok")
-
-
-@probes.get("/readyz", summary="Check readiness")
-async def check_readiness(storage: StorageDep, live: LiveDep) -> Readiness:
-    """Check that the process is ready for requests. The process is ready if it is not stopping, its
-    database accepts writes, the database schema is current or newer, and its secret key belongs to
-    the database. Otherwise, Runward responds with 503."""
-    if live.is_stopping():
-        raise e.UnavailableError("This process is shutting down. Retry the request.", retry_after=1)
-    try:
-        async with storage.connect() as tx, asyncio.timeout(READY_SECONDS):
-            await readiness.check_database(tx, storage.vault)
-    except e.OperatorError as error:
-        raise e.UnavailableError(str(error), retry_after=1) from error
-    except DATABASE_ERRORS as error:
-        if not is_outage(error):
-            raise
-        raise e.UnavailableError(_describe_outage(error), retry_after=1) from error
-    return Readiness(status="ready")
-
-
-def _describe_outage(error: Exception) -> str:
-    if isinstance(error, DBAPIError) and sqlstate(error) == READ_ONLY:
-        return "The database does not accept writes, because it is a standby or read-only."
-    return "The database cannot be reached."
-
-
-@probes.get(
-    "/metrics",
-    response_class=PlainTextResponse,
-    summary="Get metrics",
-    response_description="Metrics in the Prometheus text format.",
-)
-async def get_metrics() -> Response:
-    """Get metrics in the Prometheus text format."""
-    return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
 
 
 @routes.get("/capabilities", summary="Get capabilities")

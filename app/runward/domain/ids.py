@@ -32,10 +32,17 @@ class Prefix(StrEnum):
     CONVERSATION = "conv"
     """A session at /v1/conversations. The digits are the same."""
     MCP_SERVER = "mcp"
+    WORKER = "wrk"
 
 
 def format_id(prefix: Prefix, value: UUID) -> str:
     return f"{prefix}_{value.hex}"
+
+
+def read_creation(value: UUID) -> float:
+    """Return the Unix time at which an ID was created, in seconds. UUIDv7 (RFC 9562) begins with it
+    in milliseconds."""
+    return (value.int >> 80) / 1000
 
 
 def format_optional_id(prefix: Prefix, value: UUID | None) -> str | None:

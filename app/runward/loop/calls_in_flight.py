@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from time import perf_counter
 from typing import Final, Literal, TypeAlias, assert_never
 
 import structlog
@@ -42,8 +43,9 @@ from runward.loop.engine import ToolAccess
 from runward.loop.project_cache import ProjectPolicy
 from runward.loop.tool_rules import add_approvals, find_enabled_tools
 from runward.loop.toolbox import SMALLEST_SECONDS, SignedTool, ToolSet
+from runward.metrics.definitions import RETRIES, TOOL_ERRORS, TOOL_SECONDS
 from runward.store.postgres.db import retry_on_outage
-from runward.tools.base import Invocation, ToolInvoker
+from runward.tools.base import FixedInvoker, Invocation, ToolInvoker
 
 log = structlog.get_logger()
 
@@ -263,6 +265,7 @@ class CallsInFlight:
         )
         match disposition:
             case TryAgain(after=after):
+                RETRIES.count("tool")
                 await self._back_off(after)
                 return "retry"
             case Result():
@@ -289,7 +292,13 @@ class CallsInFlight:
         if invoker is None:
             detail = f"This worker cannot execute tools of type {signed_tool.tool.spec.type}."
             return Failed(FailureKind.NOT_SENT, detail, permanent=True)
-        return await invoker.invoke(self._invocation(state, call, signed_tool))
+        began = perf_counter()
+        outcome = await invoker.invoke(self._invocation(state, call, signed_tool))
+        if not isinstance(invoker, FixedInvoker):
+            TOOL_SECONDS.observe(perf_counter() - began, call.tool)
+        if isinstance(outcome, Failed):
+            TOOL_ERRORS.count(call.tool, outcome.reason)
+        return outcome
 
     def _invocation(self, state: RunState, call: Call, signed_tool: SignedTool) -> Invocation:
         url, token = self._callback(state, call)

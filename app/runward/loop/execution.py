@@ -4,6 +4,7 @@ The run's state stays in memory while the lease is held. Each step is one commit
 `runward.domain.run.decide` makes all decisions."""
 
 from dataclasses import replace
+from time import perf_counter
 from typing import Final, assert_never
 
 import structlog
@@ -50,6 +51,7 @@ from runward.loop.turn import (
     finish_unusable,
 )
 from runward.loop.unreadable_secrets import return_unreadable
+from runward.metrics.definitions import TURN_SECONDS, count_reported_usage
 from runward.store.access.vault import SecretUnreadableError
 from runward.store.postgres.db import mint
 from runward.store.runs.gate import Ending, VersionChanged
@@ -77,6 +79,7 @@ class Execution:
         )
         self._schema: Validator | None = None
         self._losses: set[LossNote] = set()
+        self._turn_began: float | None = None
 
     async def run(self) -> None:
         """Execute the run. Return when the run has ended, is parked, was given back, or its lease
@@ -167,6 +170,8 @@ class Execution:
         turn = Turn(visible, mint, len(state.segments), hidden)
         if action.tools_off:
             turn = replace(turn, tools={}, hidden_tools=frozenset())
+        self._observe_turn()
+        self._turn_began = perf_counter()
         asked = ModelTurn(self._engine.models, self._tools, self._checks, state)
         asking = asked.ask(
             action, visible, turn, tell=self._add_note, check=self.leased.check_lease
@@ -177,6 +182,11 @@ class Execution:
             usage = asked.response.usage
             self.leased.state = add_usage(self.leased.state, self.leased.changes, usage)
         return await self._take(parsed, turn)
+
+    def _observe_turn(self) -> None:
+        """Observe the duration of the turn that ends now, if this claim began it."""
+        if self._turn_began is not None:
+            TURN_SECONDS.observe(perf_counter() - self._turn_began)
 
     async def _delegate(self, response: ModelResponse) -> bool:
         """Run the next agents of a workflow. Input guardrails check its input first."""
@@ -329,8 +339,10 @@ class Execution:
         if leased.has_signal:
             await leased.catch_up()
         for call_id, end in self._calls.take_done():
+            reported = self._calls.take_usage(call_id)
+            count_reported_usage(reported, find_cost)
             leased.state = add_reported_usage(
-                leased.state, leased.changes, call_id, self._calls.take_usage(call_id), find_cost
+                leased.state, leased.changes, call_id, reported, find_cost
             )
             call = leased.state.calls[call_id]
             if call.phase is CallPhase.SETTLED:
@@ -368,6 +380,8 @@ class Execution:
             action = checked
         has_orphans = bool(leased.state.open_children)
         over = await leased.finish(action)
+        if over:
+            self._observe_turn()
         if over and has_orphans:
             closed = await self._engine.children.cancel(leased.state)
             leased.notify_abandoned(closed.abandoned)

@@ -8,16 +8,18 @@ from runward.domain.events.base import MAX_VALUE_BYTES
 from runward.domain.events.kinds import RunWaitingEvent
 from runward.domain.events.run_data import IncompleteDetails, RunEndedData, RunError
 from runward.domain.events.values import CallReason, RunErrorCode
+from runward.domain.ids import read_creation
 from runward.domain.run.abandoned import AbandonedCall, find_abandoned
 from runward.domain.run.bounds import truncate
 from runward.domain.run.decide import Finish, Park
 from runward.domain.run.open_calls import close_open_calls, describe_waiting_call
 from runward.domain.run.run_events import add_progress
 from runward.domain.run.state import Call, CallPhase, Changes, RunState
-from runward.domain.run.status import RUN_ENDINGS, Move, RunStatus
+from runward.domain.run.status import MOVES, RUN_ENDINGS, TERMINAL, Move, RunStatus
 from runward.loop.engine import RunStorage
 from runward.loop.related import related_changes
 from runward.loop.signals import RunSignals
+from runward.metrics.definitions import RUN_SECONDS, count_changes
 from runward.store.live.carried import CommittedEvents
 from runward.store.runs.gate import Committed, Ending, Step, VersionChanged
 from runward.store.runs.queue import HeldLease
@@ -194,8 +196,12 @@ class LeasedRun(RunSignals):
             self._leased_until = began + self._storage.lease_length.total_seconds()
             self.notify_abandoned(find_abandoned(state, changes))
             self._publish(written, changes)
-            if ending is not None:
+            status = None if ending is None else MOVES[ending.move].target
+            count_changes(changes, status, state.agent)
+            if status is not None:
                 self._storage.feed.close_carried(state.id)
+            if status is not None and status in TERMINAL:
+                RUN_SECONDS.observe(written.at.timestamp() - read_creation(state.id), status)
         return written
 
     def notify_abandoned(self, calls: Iterable[AbandonedCall]) -> None:

@@ -21,6 +21,7 @@ from runward.llm.base import (
     StreamRestart,
     TextDelta,
 )
+from runward.metrics.definitions import RETRIES
 from runward.store.live.drafts import Draft
 
 log = structlog.get_logger()
@@ -88,6 +89,7 @@ class RequestObserver:
         log.info(
             "model_retried", run=format_id(Prefix.RUN, self._state.id), model=model, code=error.code
         )
+        RETRIES.count("model")
         self.tell(RetryNote(model, error.code, error.message, after))
         self._draft.restart()
 

@@ -5,6 +5,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from time import perf_counter
 from typing import Final
 
 from pydantic_core import PydanticSerializationError
@@ -52,6 +53,7 @@ from runward.loop.engine import ModelAccess
 from runward.loop.hosted_secrets import add_secrets
 from runward.loop.model_notes import Note, RequestObserver
 from runward.loop.tool_rules import choose_tool_choice
+from runward.metrics.definitions import MODEL_ERRORS, MODEL_SECONDS, count_usage
 
 MODEL_TIMEOUT: Final = 600.0
 """Default timeout of one model request in seconds. `timeout_seconds` in `model_settings` overrides
@@ -226,25 +228,31 @@ async def _ask_one(
     fitting, losses = fit_request(replace(request, model=provider_name), model.abilities)
     ready = await add_secrets(fitting, partial(access.secrets, state.project_id))
     observer.lost(name, (*dropped, *losses, *ready.losses))
-    key = (state.project_id, name)
+    key, provider = (state.project_id, name), name.partition(":")[0]
     attempt = 1
     while True:
         await observer.check()
         error = access.breakers.refusal(key)
         if error is None:
             deltas = ready.deltas(observer.show)
+            began = perf_counter()
             try:
                 response = await _attempt(
                     access, key, model, ready.request, deltas.add, partial(observer.repaired, name)
                 )
             except ModelError as failure:
                 error = ready.redact_error(failure)
+                MODEL_SECONDS.observe(perf_counter() - began, provider)
+                MODEL_ERRORS.count(provider, error.code)
             else:
+                MODEL_SECONDS.observe(perf_counter() - began, provider)
                 deltas.end()
                 response = ready.redact_response(response)
                 observer.lost(name, response.losses)
                 cost = access.prices.cost_usd(name, response.usage)
-                return replace(response, usage=replace(response.usage, cost=cost or 0.0))
+                usage = replace(response.usage, cost=cost or 0.0)
+                count_usage(name, usage)
+                return replace(response, usage=usage)
         # Waiting for a probe of the model does not count as an attempt. A probe can take minutes.
         waits = error.code == OPEN and access.breakers.is_probing(key)
         delay = compute_delay(error, 1 if waits else attempt)

@@ -46,6 +46,8 @@ class Worker:
             on_new=partial(self._forget_project, tell=False),
         )
         self.draining = False
+        self.failed = False
+        """Whether a task of this worker has ended, so that the process stops."""
         self.reserved = 0
         self._claim_one_by_one = False
         """Set after a failed claim: one of the runs may be the cause, so claim one at a time."""
@@ -86,6 +88,9 @@ class Worker:
         task = asyncio.create_task(self._execute(execution, carried), name=f"run {state.id}")
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
+
+    def has_failed(self) -> bool:
+        return self.failed
 
     def watch_project(self, project_id: UUID) -> None:
         """Watch a project of which this process has a client."""

@@ -8,14 +8,15 @@ import structlog
 
 from runward.worker.leases import Heartbeat
 from runward.worker.main import Worker
+from runward.worker.presence import Presence
 from runward.worker.reaper import Reaper
 
 log = structlog.get_logger()
 
 
-async def run_worker(worker: Worker, stop: asyncio.Event, drain: timedelta) -> None:
+async def run_worker(worker: Worker, stop: asyncio.Event, drain: timedelta, version: str) -> None:
     """Execute runs until `stop` is set. Then drain for up to `drain`, until all runs are given
-    back, including runs that are being claimed or accepted."""
+    back, including runs that are being claimed or accepted. `version`: of Runward."""
     services, executions, lease = worker.services, worker.executions, worker.lease
     heartbeat = Heartbeat(
         services.open_direct,
@@ -31,17 +32,20 @@ async def run_worker(worker: Worker, stop: asyncio.Event, drain: timedelta) -> N
         lease,
         services.queue.notify_tools,
     )
+    presence = Presence(services.storage.autocommit, worker, version)
     claiming = asyncio.create_task(worker.claim_forever(), name="claim")
     background = [
         asyncio.create_task(heartbeat.run(), name="heartbeat"),
         asyncio.create_task(reaper.run(), name="reaper"),
         asyncio.create_task(worker.watch.run(), name="watch"),
+        asyncio.create_task(presence.run(), name="presence"),
         claiming,
     ]
     stopping = asyncio.create_task(_until(stop))
     log.info("worker_started", concurrency=worker.concurrency)
     try:
         done, _ = await asyncio.wait([*background, stopping], return_when=asyncio.FIRST_COMPLETED)
+        worker.failed = stopping not in done
         worker.drain()
         with suppress(TimeoutError):
             async with asyncio.timeout(drain.total_seconds()):
@@ -54,6 +58,7 @@ async def run_worker(worker: Worker, stop: asyncio.Event, drain: timedelta) -> N
             task.cancel()
         await asyncio.gather(*background, stopping, *worker.tasks, return_exceptions=True)
         await worker.failed_claims.give_back_last()
+        await presence.end()
         log.info("worker_stopped")
 
 

@@ -12,6 +12,7 @@ import structlog
 from runward.domain.errors import AppError, RunUnreadableError
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.run.abandoned import AbandonedCall, Closed
+from runward.metrics.definitions import LEASE_EXPIRIES
 from runward.store.access.vault import Vault
 from runward.store.postgres.db import (
     DATABASE_ERRORS,
@@ -127,6 +128,7 @@ class Reaper:
 
     async def _free_leases(self) -> bool:
         freed = await self._alone(sweep.free_expired_leases)
+        LEASE_EXPIRIES.count(by=len(freed))
         if freed:
             log.info("leases_expired", runs=len(freed))
         return len(freed) == sweep.BATCH

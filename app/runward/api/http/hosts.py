@@ -8,7 +8,7 @@ from starlette.types import Scope
 
 from runward.domain.errors import BadRequestError
 
-PROBE_PATHS: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+PROBE_PATHS: Final = frozenset({"/livez", "/readyz", "/metrics"})
 """Paths that are accepted for every `Host`, because probes request them by IP address."""
 
 _BRACKETED: Final = re.compile(r"\[[^\]]*\]")

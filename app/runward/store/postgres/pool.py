@@ -1,8 +1,11 @@
 """A connection pool that closes the connections that it no longer needs."""
 
+from time import perf_counter
 from typing import Any, Final
 
 from sqlalchemy.pool import AsyncAdaptedQueuePool, ConnectionPoolEntry
+
+from runward.metrics.definitions import POOL_WAIT_SECONDS
 
 MAX_IDLE: Final = 4
 """Maximum number of idle connections after a quiet interval. With the connections of the two
@@ -18,7 +21,9 @@ class ShrinkingPool(AsyncAdaptedQueuePool):
         """Maximum number of connections in use at once since the last `close_surplus`."""
 
     def _do_get(self) -> ConnectionPoolEntry:
+        began = perf_counter()
         entry = super()._do_get()
+        POOL_WAIT_SECONDS.observe(perf_counter() - began)
         self._peak = max(self._peak, self.checkedout())
         return entry
 

@@ -1,6 +1,6 @@
-"""The tables of the deployment and of registered resources: projects, their keys and the console's
-sessions, secrets, tools, agents, MCP servers and policies. Only the package `store` knows their
-columns. `runward.store.postgres.tables` contains all other tables."""
+"""The tables of the deployment and of registered resources: workers, projects, their keys and the
+console's sessions, secrets, tools, agents, MCP servers and policies. Only the package `store` knows
+their columns. `runward.store.postgres.tables` contains all other tables."""
 
 from sqlalchemy import (
     ARRAY,
@@ -163,6 +163,18 @@ project_policies = Table(
     Column("rotated_at", TIMESTAMP),
     Column("version", Integer, nullable=False, server_default=text("0")),
     Column("updated_at", TIMESTAMP, nullable=False, server_default=NOW),
+)
+
+workers = Table(
+    "workers",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("version", Text, nullable=False),
+    Column("host", Text, nullable=False),
+    Column("concurrency", Integer, nullable=False),
+    Column("runs", Integer, nullable=False),
+    Column("started_at", TIMESTAMP, nullable=False, server_default=NOW),
+    Column("heartbeat_at", TIMESTAMP, nullable=False, server_default=NOW),
 )
 
 deployment = Table(

@@ -58,6 +58,7 @@ from runward.store.postgres.registry_tables import (
     secrets,
     tool_versions,
     tools,
+    workers,
 )
 
 __all__ = [
@@ -84,6 +85,7 @@ __all__ = [
     "tool_calls",
     "tool_versions",
     "tools",
+    "workers",
 ]
 
 OPEN_STATUSES: Final = list_values(OPEN)
@@ -192,6 +194,7 @@ runs = Table(
     ),
     partial_index("runs_queued", "available_at", where="status = 'queued'"),
     partial_index("runs_in_progress", "id", where="status = 'in_progress'"),
+    partial_index("runs_requires_action", "id", where="status = 'requires_action'"),
     partial_index(
         "runs_deadline",
         "deadline_at",

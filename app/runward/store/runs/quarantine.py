@@ -19,6 +19,7 @@ from runward.domain.run.run_events import CALL_ENDINGS
 from runward.domain.run.sessions import Place
 from runward.domain.run.state import CallOutcome
 from runward.domain.run.status import MOVES, RUN_ENDINGS, Move
+from runward.metrics.definitions import NO_AGENT, QUARANTINED_RUNS, RUNS_ENDED
 from runward.store.postgres.db import Tx
 from runward.store.postgres.engine import AsyncEngine
 from runward.store.postgres.tables import OPEN_STATUSES
@@ -87,6 +88,8 @@ class Quarantine:
             ended = await end_unreadable(tx, project_id, run_id, move)
         if ended:
             self.count += 1
+            QUARANTINED_RUNS.count("unreadable")
+            RUNS_ENDED.count(MOVES[move].target, NO_AGENT)
             log.error("run_quarantined", run=format_id(Prefix.RUN, run_id), quarantined=self.count)
 
 

@@ -11,6 +11,7 @@ from runward.domain.events.run_data import IncompleteDetails, RunError
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.run.state import Changes, RunState
 from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
+from runward.metrics.definitions import count_changes
 from runward.store import codec
 from runward.store.postgres.columns import recordset, select_list, take
 from runward.store.postgres.db import Tx, is_outage
@@ -207,4 +208,6 @@ async def change_run(
         "wakes": target is RunStatus.QUEUED,
         **records.to_parameters(),
     }
-    return (await tx.execute(CHANGE, values)).scalar_one()
+    last_seq = (await tx.execute(CHANGE, values)).scalar_one()
+    count_changes(changes, target, state.agent)
+    return last_seq

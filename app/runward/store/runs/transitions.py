@@ -49,6 +49,7 @@ from runward.domain.run.state import (
 )
 from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
 from runward.domain.run.tools import CompiledTool
+from runward.metrics.definitions import QUARANTINED_RUNS
 from runward.store.access.vault import CallRef, Vault
 from runward.store.postgres.db import Tx, mint
 from runward.store.runs import approvals, decisions, queries, queue, sweep, views
@@ -334,4 +335,6 @@ async def quarantine(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | N
         f"{queue.MAX_LOST_LEASES} times."
     )
     error: RunError = {"code": RunErrorCode.CRASH_LOOP, "message": message}
-    return await end_run(tx, state, CallReason.RUN_ENDED, Move.FAIL, error=error)
+    closed = await end_run(tx, state, CallReason.RUN_ENDED, Move.FAIL, error=error)
+    QUARANTINED_RUNS.count("crash_loop")
+    return closed

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import timedelta
 from itertools import chain, count, repeat
 from secrets import randbits
+from time import perf_counter
 from typing import Final, TypeAlias
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from runward.domain.ids import RunId
+from runward.metrics.definitions import COMMIT_SECONDS, COMMITTED_STEPS
 from runward.store.postgres.db import (
     DATABASE_ERRORS,
     is_outage,
@@ -150,13 +152,18 @@ class StepWriter:
         connection is lost during the commit, the response to the next try shows whether the step
         was committed. Raises DBAPIError if a retry cannot succeed."""
         for delay in chain(RECONNECT_DELAYS, repeat(RECONNECT_DELAYS[-1])):
+            began = perf_counter()
             try:
-                return await send(entries)
+                outcomes = await send(entries)
             except DATABASE_ERRORS as error:
                 if not is_outage(error):
                     raise
                 log.warning("commit_retried", **log_fields(error), steps=len(entries))
                 await asyncio.sleep(delay)
+            else:
+                COMMIT_SECONDS.observe(perf_counter() - began)
+                COMMITTED_STEPS.count(by=len(entries))
+                return outcomes
         raise AssertionError("repeat() does not end")
 
     async def _send_on_own_connection(self, entries: StepEntries) -> dict[UUID, StepOutcome | None]:

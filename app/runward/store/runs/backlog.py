@@ -1,0 +1,109 @@
+"""The work of the whole deployment that is not finished, for metrics. Finished runs are never
+read."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from pydantic_core import from_json
+from sqlalchemy import text
+
+from runward.domain.run.status import OPEN
+from runward.store.postgres.db import DATABASE_ERRORS, is_outage
+from runward.store.postgres.engine import AsyncEngine
+from runward.store.workers import ALIVE
+
+MAX_COUNTED: Final = 20_000
+"""Runs of one status, and approvals, are counted up to this number, so that the query stays fast
+while the queue is long."""
+FRESH_SECONDS: Final = 5.0
+"""How long a result is used for further scrapes."""
+MAX_SHARE: Final = 0.02
+"""Maximum share of the time in which the query runs."""
+QUERY_SECONDS: Final = 5.0
+
+_OPEN_RUNS: Final = " UNION ALL ".join(
+    f"(SELECT status, active_agent FROM runs WHERE status = '{status}' LIMIT :most)"
+    for status in sorted(OPEN)
+)
+_CLAIMABLE: Final = "status = 'queued' AND available_at <= statement_timestamp()"
+_BACKLOG: Final = text(
+    f"""
+SELECT q.queued, a.pending, w.workers,
+  CAST(extract(epoch FROM clock_timestamp() - (SELECT available_at FROM runs WHERE {_CLAIMABLE}
+    ORDER BY available_at LIMIT 1)) AS float8) AS queued_seconds,
+  CAST(extract(epoch FROM clock_timestamp() - a.requested_at) AS float8) AS pending_seconds,
+  (SELECT CAST(json_agg(r) AS text) FROM (SELECT status, active_agent, count(*) AS count
+    FROM ({_OPEN_RUNS}) r GROUP BY status, active_agent ORDER BY count DESC) r) AS runs
+FROM (SELECT count(*) AS queued FROM
+    (SELECT 1 FROM runs WHERE {_CLAIMABLE} ORDER BY available_at LIMIT :most) q) q
+CROSS JOIN (SELECT count(*) AS pending, min(requested_at) AS requested_at FROM
+    (SELECT requested_at FROM approvals WHERE status = 'pending' LIMIT :most) a) a
+CROSS JOIN (SELECT count(*) AS workers FROM workers
+  WHERE heartbeat_at > clock_timestamp() - CAST(:alive AS interval)) w"""
+)
+
+OpenRuns: TypeAlias = tuple[str, str | None, int]
+"""A status, an agent, and the number of such runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """The unfinished work. `queued`: runs that a worker may claim now."""
+
+    queued: int
+    queued_seconds: float
+    """How long the first of them has been waiting."""
+    pending: int
+    """Approvals that wait for a person."""
+    pending_seconds: float
+    """The age of the oldest of them."""
+    workers: int
+    """Workers whose last heartbeat is recent."""
+    runs: tuple[OpenRuns, ...]
+    """Open runs, the most frequent first."""
+
+
+class BacklogReader:
+    """Reads the backlog once for all scrapes of some seconds."""
+
+    def __init__(self, autocommit: AsyncEngine) -> None:
+        self._autocommit = autocommit
+        self._lock = asyncio.Lock()
+        self._latest: Backlog | None = None
+        self._fresh_until = 0.0
+
+    async def read(self) -> Backlog | None:
+        """Return the backlog, or None if the database is unavailable."""
+        now = asyncio.get_running_loop().time
+        async with self._lock:
+            if now() >= self._fresh_until:
+                began = now()
+                self._latest = await self._query()
+                self._fresh_until = now() + max(FRESH_SECONDS, (now() - began) / MAX_SHARE)
+            return self._latest
+
+    async def _query(self) -> Backlog | None:
+        try:
+            async with asyncio.timeout(QUERY_SECONDS), self._autocommit.connect() as tx:
+                values = {"most": MAX_COUNTED, "alive": ALIVE}
+                row = (await tx.execute(_BACKLOG, values)).one()
+        except DATABASE_ERRORS as error:
+            if not is_outage(error):
+                raise
+            return None
+        return _read_backlog(row)
+
+
+def _read_backlog(row: Any) -> Backlog:
+    return Backlog(
+        queued=row.queued,
+        queued_seconds=max(0.0, row.queued_seconds or 0.0),
+        pending=row.pending,
+        pending_seconds=max(0.0, row.pending_seconds or 0.0),
+        workers=row.workers,
+        runs=tuple(
+            (one["status"], one["active_agent"], one["count"])
+            for one in from_json(row.runs or "[]")
+        ),
+    )
