@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from runward.cli import agents, approvals, keys, mcp, runs, secrets, sessions, tools
+from runward.cli import workers as worker_list
 from runward.cli.exits import Exit, fail
 from runward.cli.options import AsJson, KeyOption, Limit, Url, format_examples
 from runward.cli.printing import print_result
@@ -185,6 +186,18 @@ def migrate(as_json: AsJson = False) -> None:
     secret = key.get_secret_value() if key else None
     run_command(migrations.upgrade(url, secret, variable=variable))
     print_result({"up_to_date": True}, "The database is up to date.", as_json=as_json)
+
+
+@app.command(rich_help_panel=CLIENT_PANEL)
+def workers(
+    limit: Limit = 1000, url: Url = None, key: KeyOption = None, as_json: AsJson = False
+) -> None:
+    """List the workers, with the runs that they execute. Requires an API key of the operator.
+
+    A worker sends a heartbeat every 10 seconds. If the last one is older than 30 seconds, the
+    worker was lost or cannot reach the database.
+    """
+    worker_list.list_workers(url, key, limit=limit, as_json=as_json)
 
 
 @app.command(rich_help_panel=SERVICE_PANEL)

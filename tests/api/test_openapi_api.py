@@ -15,7 +15,7 @@ from tests.support.services.client import Frame, Json
 from tests.support.serving import Hold
 
 COMMITTED = Path(__file__).parents[2] / "openapi" / "openapi.json"
-PUBLIC = {"submit_callback", "check_health", "check_readiness", "get_metrics"}
+PUBLIC = {"submit_callback", "check_liveness", "check_readiness", "get_metrics"}
 
 
 @pytest.fixture(scope="module")

@@ -104,13 +104,14 @@ SCOPES: dict[str, frozenset[str] | str] = {
     "cancel_response": frozenset({WRITE}),
     "delete_response": frozenset({WRITE}),
     "get_capabilities": ANY,
-    "check_health": PUBLIC,
+    "list_workers": frozenset({ADMIN}),
+    "check_liveness": PUBLIC,
     "check_readiness": PUBLIC,
     "get_metrics": PUBLIC,
 }
 """Which scopes open each operation, any one of them."""
 
-OPERATORS = {"create_project", "list_projects", "create_project_key"}
+OPERATORS = {"create_project", "list_projects", "create_project_key", "list_workers"}
 """Beside the scope these ask for a key of the project `default`."""
 
 

@@ -1003,7 +1003,7 @@ def test_nothing_that_a_tool_sends_breaks_a_run(project: Project, name: str) -> 
     assert ledger["metadata"] == ({"sanitised": True} if hostile.sanitised else None)
     assert ledger["is_error"] is (hostile.outcome != "completed")
     assert hits == 1
-    assert project.client.request("GET", "/healthz").status_code == 200
+    assert project.client.request("GET", "/livez").status_code == 200
 
 
 def played(project: Project) -> tuple[Json, Json, str]:

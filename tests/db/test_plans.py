@@ -27,6 +27,7 @@ from runward.store.postgres.engine import AsyncEngine
 from runward.store.postgres.held_connection import FrequentStatement, HeldConnection
 from runward.store.registry import tool_history
 from runward.store.runs import approvals, decisions, erasure, queries, sweep, transitions, views
+from runward.store.runs.backlog import BacklogReader
 from runward.store.runs.search import RunFilter, search_runs
 from runward.store.runs.sweep import HeldLease
 from runward.store.runs.writers import AcceptWriter
@@ -102,9 +103,11 @@ RUNNING: Final = frozenset(
     {"accept", "claim", "step", "step that waited for its row", "heartbeat", "decide", "cancel"}
 )
 """The statements that every run sends."""
-READ_WHOLE: Final = frozenset({"runs_queued", "runs_in_progress", "runs_open_children"})
-"""Partial indexes that a sweep may read from end to end: the queue, what is worked on, and open
-child runs."""
+READ_WHOLE: Final = frozenset(
+    {"runs_queued", "runs_in_progress", "runs_open_children", "approvals_expiry"}
+)
+"""Partial indexes that a sweep or a scrape may read from end to end: the queue, what is worked on,
+open child runs, and pending approvals."""
 
 
 @dataclass
@@ -176,6 +179,8 @@ async def everything(store: Store, sent: Sent) -> None:
     await people(store, sent)
     async with store.pool.connect() as tx:
         await reads(tx, sent, states)
+    sent.by = "backlog"
+    assert await BacklogReader(store.autocommit).read() is not None
 
 
 async def crash_loops(tx: Tx) -> object:

@@ -12,8 +12,11 @@ from typing import Any
 
 import pytest
 from sqlalchemy import make_url, text
+from sqlalchemy.exc import ProgrammingError
 
 from runward.api.openapi.descriptions import VERSION
+from runward.api.probes import check_liveness
+from runward.domain.errors import UnavailableError
 from runward.domain.ids import RunId
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.items import Message
@@ -380,6 +383,28 @@ async def test_a_call_that_takes_longer_than_the_drain_is_cut_off(bench: Bench) 
     assert (await bench.store.head(run.id)).status == "in_progress"
     assert await bench.store.phases(run.id) == {"call_1": "started"}
     assert bench.pay.cut_off == 1
+
+
+async def test_a_worker_whose_task_has_ended_is_not_alive_while_its_calls_go_on(
+    bench: Bench,
+) -> None:
+    worker = bench.worker()
+    bench.services.queue.worker = worker
+    await bench.accept("pay()", tools=["pay"])
+    task = asyncio.create_task(run_worker(worker, bench.stop, LEASE, VERSION))
+    await bench.until_called()
+    assert (await check_liveness(bench.services.queue)).status == "ok"
+    await bench.store.sql("ALTER TABLE approvals RENAME TO gone")  # the next sweep fails
+
+    async def failed() -> bool:
+        return worker.has_failed()
+
+    await until(failed)
+    with pytest.raises(UnavailableError):
+        await check_liveness(bench.services.queue)
+    bench.pay.answer.set()
+    with pytest.raises(ProgrammingError):
+        await task
 
 
 async def test_a_run_whose_secrets_cannot_be_decrypted_is_handed_back(store: Store) -> None:

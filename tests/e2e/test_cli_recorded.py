@@ -77,7 +77,7 @@ def test_an_interrupted_demo_takes_its_runward_with_it(tmp_path: Path) -> None:
         shutil.rmtree(folder)
     [url] = re.findall(r"Runward is ready at (\S+)\.$", shown, re.M)
     with pytest.raises(httpx2.ConnectError):
-        httpx2.get(f"{url}/healthz", trust_env=False)
+        httpx2.get(f"{url}/livez", trust_env=False)
 
 
 def test_agents_are_applied_as_it_is_shown(golden: Golden, tmp_path: Path) -> None:

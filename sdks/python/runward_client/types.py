@@ -1361,12 +1361,6 @@ class HandoffCompletedEvent(TypedDict):
     """Data of the event. Its fields depend on the event's type."""
 
 
-class Health(TypedDict):
-    """The process is alive."""
-    status: Literal['ok']
-    """Always `ok`."""
-
-
 class HistoryLimits(TypedDict):
     """How much of a session's earlier runs the model sees. By default, the model sees everything
     that the session stores."""
@@ -2121,6 +2115,12 @@ class LimitsInput(TypedDict):
     tools of type `client`. Null: the default of the deployment."""
     max_parallel_tool_calls: NotRequired[int]
     """Maximum number of tool calls that run at the same time. Default: 8."""
+
+
+class Liveness(TypedDict):
+    """The process is alive."""
+    status: Literal['ok']
+    """Always `ok`."""
 
 
 class LoadedPlugins(TypedDict):
@@ -6177,6 +6177,47 @@ class WebhookHookInput(TypedDict):
     timeout as a rejection. If a hook times out, the hook fails. Default: 10."""
 
 
+class WorkerProcess(TypedDict):
+    """A worker process, as it was at its last heartbeat."""
+    id: str
+    """ID of the worker. A worker gets a new ID each time it starts."""
+    object: Literal['worker']
+    """Always `worker`."""
+    version: str
+    """Version of Runward that the worker runs."""
+    host: str
+    """Host name of the worker's machine or container."""
+    concurrency: int
+    """Maximum number of runs that the worker executes at the same time."""
+    runs: int
+    """Number of runs that the worker executed at its last heartbeat."""
+    started_at: str
+    """When the worker started."""
+    last_heartbeat_at: str
+    """When the worker sent its last heartbeat. Workers send one every 10 seconds. If it is older
+    than 30 seconds, the worker was lost or cannot reach the database."""
+
+
+class WorkerProcessList(TypedDict):
+    """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
+    page, pass `first_id` as `before`."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[WorkerProcess]
+    """Items of the page, in the requested order."""
+    first_id: str | None
+    """Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item,
+    or of the last resource that a search examined. Null if the page is empty and no search
+    can continue."""
+    last_id: str | None
+    """Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
+    continue."""
+    has_more: bool
+    """Whether there are more items after this page. If the request contains `before`, whether
+    there are more items before this page."""
+
+
 class StartRunQuery(TypedDict):
     """The query of `start_run`."""
     wait: NotRequired[float]
@@ -6482,6 +6523,19 @@ class ListKeysQuery(TypedDict):
 
 class ListProjectsQuery(TypedDict):
     """The query of `list_projects`."""
+    limit: NotRequired[int]
+    """Maximum number of items to return. Default: 20."""
+    after: NotRequired[str]
+    """Return the page that follows this cursor. Use the `last_id` of a page."""
+    before: NotRequired[str]
+    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
+    `after`."""
+    order: NotRequired[SortOrder]
+    """Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`."""
+
+
+class ListWorkersQuery(TypedDict):
+    """The query of `list_workers`."""
     limit: NotRequired[int]
     """Maximum number of items to return. Default: 20."""
     after: NotRequired[str]

@@ -1423,7 +1423,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
-    "/healthz": {
+    "/v1/workers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List workers
+         * @description List the workers of the deployment. A worker that stops is removed from the list. A worker
+         *     that was lost is removed after an hour.
+         *
+         *     Requires the scope `admin` on a key of the project `default`.
+         */
+        get: operations["list_workers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/livez": {
         parameters: {
             query?: never;
             header?: never;
@@ -1432,9 +1455,10 @@ export interface paths {
         };
         /**
          * Check liveness
-         * @description Check that the process is alive.
+         * @description Check that the process is alive. If a task of the process's worker has ended unexpectedly,
+         *     Runward responds with 503. If the event loop is blocked, there is no response.
          */
-        get: operations["check_health"];
+        get: operations["check_liveness"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1452,9 +1476,9 @@ export interface paths {
         };
         /**
          * Check readiness
-         * @description Check that the process is ready for requests. The process is ready if it is not stopping, its
-         *     database accepts writes, the database schema is current or newer, and its secret key belongs to
-         *     the database. Otherwise, Runward responds with 503.
+         * @description Check that an API process is ready for requests, or that a worker can claim runs. The process
+         *     is ready if it is not stopping, its database accepts writes, the database schema is current or
+         *     newer, and its secret key belongs to the database. Otherwise, Runward responds with 503.
          */
         get: operations["check_readiness"];
         put?: never;
@@ -1474,7 +1498,9 @@ export interface paths {
         };
         /**
          * Get metrics
-         * @description Get metrics in the Prometheus text format.
+         * @description Get metrics in the Prometheus text format: those of this process, and gauges of the whole
+         *     deployment, which all processes return. No API key is required, so allow only Prometheus to send
+         *     this request. The metrics contain the names of agents, tools and models of all projects.
          */
         get: operations["get_metrics"];
         put?: never;
@@ -4103,19 +4129,6 @@ export interface components {
             data: components["schemas"]["HandoffCompletedData"];
         };
         /**
-         * @description The process is alive.
-         * @example {
-         *       "status": "ok"
-         *     }
-         */
-        Health: {
-            /**
-             * @description Always `ok`.
-             * @constant
-             */
-            status: "ok";
-        };
-        /**
          * @description How much of a session's earlier runs the model sees. By default, the model sees everything
          *     that the session stores.
          */
@@ -5401,6 +5414,19 @@ export interface components {
              * @default 8
              */
             max_parallel_tool_calls?: number;
+        };
+        /**
+         * @description The process is alive.
+         * @example {
+         *       "status": "ok"
+         *     }
+         */
+        Liveness: {
+            /**
+             * @description Always `ok`.
+             * @constant
+             */
+            status: "ok";
         };
         /** @description Plugin functions that are loaded in the process that responds. */
         LoadedPlugins: {
@@ -11998,6 +12024,86 @@ export interface components {
              */
             timeout_seconds?: number;
         };
+        /**
+         * @description A worker process, as it was at its last heartbeat.
+         * @example {
+         *       "concurrency": 256,
+         *       "host": "runward-worker-7d9c",
+         *       "id": "wrk_019a5f1e8c537e648f3a7d9cbc5f4e82",
+         *       "last_heartbeat_at": "2026-11-02T09:30:00.125000Z",
+         *       "object": "worker",
+         *       "runs": 12,
+         *       "started_at": "2026-11-02T09:30:00.125000Z",
+         *       "version": "0.1.0"
+         *     }
+         */
+        WorkerProcess: {
+            /** @description ID of the worker. A worker gets a new ID each time it starts. */
+            id: string;
+            /**
+             * @description Always `worker`.
+             * @default worker
+             * @constant
+             */
+            object: "worker";
+            /** @description Version of Runward that the worker runs. */
+            version: string;
+            /** @description Host name of the worker's machine or container. */
+            host: string;
+            /** @description Maximum number of runs that the worker executes at the same time. */
+            concurrency: number;
+            /** @description Number of runs that the worker executed at its last heartbeat. */
+            runs: number;
+            /**
+             * Format: date-time
+             * @description When the worker started.
+             */
+            started_at: string;
+            /**
+             * Format: date-time
+             * @description When the worker sent its last heartbeat. Workers send one every 10 seconds. If it is older
+             *     than 30 seconds, the worker was lost or cannot reach the database.
+             */
+            last_heartbeat_at: string;
+        };
+        /**
+         * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
+         *     pass `first_id` as `before`.
+         * @example {
+         *       "object": "list",
+         *       "data": [
+         *         {
+         *           "concurrency": 256,
+         *           "host": "runward-worker-7d9c",
+         *           "id": "wrk_019a5f1e8c537e648f3a7d9cbc5f4e82",
+         *           "last_heartbeat_at": "2026-11-02T09:30:00.125000Z",
+         *           "object": "worker",
+         *           "runs": 12,
+         *           "started_at": "2026-11-02T09:30:00.125000Z",
+         *           "version": "0.1.0"
+         *         }
+         *       ],
+         *       "first_id": "wrk_019a5f1e8c537e648f3a7d9cbc5f4e82",
+         *       "last_id": "wrk_019a5f1e8c537e648f3a7d9cbc5f4e82",
+         *       "has_more": false
+         *     }
+         */
+        WorkerProcessList: {
+            /**
+             * @description Always `list`.
+             * @default list
+             * @constant
+             */
+            object: "list";
+            /** @description Items of the page, in the requested order. */
+            data: components["schemas"]["WorkerProcess"][];
+            /** @description Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            first_id: string | null;
+            /** @description Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            last_id: string | null;
+            /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
+            has_more: boolean;
+        };
     };
     responses: {
         /** @description The body is not valid JSON, or it breaks Runward's rules for JSON, for example with a duplicate key. */
@@ -12399,7 +12505,6 @@ export type GuardrailResponse = components['schemas']['GuardrailResponse'];
 export type GuardrailStage = components['schemas']['GuardrailStage'];
 export type HandoffCompletedData = components['schemas']['HandoffCompletedData'];
 export type HandoffCompletedEvent = components['schemas']['HandoffCompletedEvent'];
-export type Health = components['schemas']['Health'];
 export type HistoryLimits = components['schemas']['HistoryLimits'];
 export type HistoryLimitsInput = components['schemas']['HistoryLimitsInput'];
 export type Hook = components['schemas']['Hook'];
@@ -12453,6 +12558,7 @@ export type Key = components['schemas']['Key'];
 export type KeyList = components['schemas']['KeyList'];
 export type Limits = components['schemas']['Limits'];
 export type LimitsInput = components['schemas']['LimitsInput'];
+export type Liveness = components['schemas']['Liveness'];
 export type LoadedPlugins = components['schemas']['LoadedPlugins'];
 export type LoginStatus = components['schemas']['LoginStatus'];
 export type MaxTurnsMode = components['schemas']['MaxTurnsMode'];
@@ -12713,6 +12819,8 @@ export type WebhookGuardrail = components['schemas']['WebhookGuardrail'];
 export type WebhookGuardrailInput = components['schemas']['WebhookGuardrailInput'];
 export type WebhookHook = components['schemas']['WebhookHook'];
 export type WebhookHookInput = components['schemas']['WebhookHookInput'];
+export type WorkerProcess = components['schemas']['WorkerProcess'];
+export type WorkerProcessList = components['schemas']['WorkerProcessList'];
 export type ResponseBadRequest = components['responses']['BadRequest'];
 export type ResponseUnauthorized = components['responses']['Unauthorized'];
 export type ResponseForbidden = components['responses']['Forbidden'];
@@ -16238,7 +16346,57 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
-    check_health: {
+    list_workers: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of items to return. Default: 20. */
+                limit?: number;
+                /** @description Return the page that follows this cursor. Use the `last_id` of a page. */
+                after?: string;
+                /** @description Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with `after`. */
+                before?: string;
+                /** @description Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`. */
+                order?: components["schemas"]["SortOrder"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of a list. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkerProcessList"];
+                };
+            };
+            /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
+            304: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    check_liveness: {
         parameters: {
             query?: never;
             header?: never;
@@ -16257,7 +16415,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Health"];
+                    "application/json": components["schemas"]["Liveness"];
                 };
             };
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */

@@ -204,10 +204,11 @@ COMPLETION_STREAM: Final = (
 )
 """A chunk of a chat completion's stream."""
 METRICS: Final = (
-    "# HELP process_cpu_seconds_total Total user and system CPU time spent in seconds.\n"
-    "# TYPE process_cpu_seconds_total counter\n"
+    "# HELP runward_database_up Whether the database responds.\n"
+    "# TYPE runward_database_up gauge\n"
+    "runward_database_up 1.0\n"
 )
-"""Two lines of the metrics."""
+"""Three lines of the metrics."""
 
 
 def add_examples(document: Json) -> None:
@@ -264,6 +265,6 @@ def _add_lists(schemas: Json) -> None:
         if not name.endswith("List") or "examples" in schema:
             continue
         one: Json = schemas[name.removesuffix("List")]["examples"][0]
-        id_: str = one["name"] if "version" in one else one["id"]
+        id_: str = one["name"] if {"name", "version"} <= one.keys() else one["id"]
         page = {"object": "list", "data": [one], "first_id": id_, "last_id": id_, "has_more": False}
         schema["examples"] = [page]

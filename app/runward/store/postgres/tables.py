@@ -194,7 +194,6 @@ runs = Table(
     ),
     partial_index("runs_queued", "available_at", where="status = 'queued'"),
     partial_index("runs_in_progress", "id", where="status = 'in_progress'"),
-    partial_index("runs_requires_action", "id", where="status = 'requires_action'"),
     partial_index(
         "runs_deadline",
         "deadline_at",

@@ -8,7 +8,6 @@ from typing import Any, Final, TypeAlias
 from pydantic_core import from_json
 from sqlalchemy import text
 
-from runward.domain.run.status import OPEN
 from runward.store.postgres.db import DATABASE_ERRORS, is_outage
 from runward.store.postgres.engine import AsyncEngine
 from runward.store.workers import ALIVE
@@ -22,10 +21,15 @@ MAX_SHARE: Final = 0.02
 """Maximum share of the time in which the query runs."""
 QUERY_SECONDS: Final = 5.0
 
-_OPEN_RUNS: Final = " UNION ALL ".join(
-    f"(SELECT status, active_agent FROM runs WHERE status = '{status}' LIMIT :most)"
-    for status in sorted(OPEN)
-)
+# Each part reads an index that contains only open runs, or the runs of one project and status.
+_OPEN_RUNS: Final = """
+    (SELECT status, active_agent FROM runs WHERE status = 'queued' LIMIT :most)
+    UNION ALL (SELECT status, active_agent FROM runs WHERE status = 'in_progress' LIMIT :most)
+    UNION ALL (SELECT r.status, r.active_agent FROM projects p CROSS JOIN LATERAL (
+      SELECT status, active_agent FROM runs WHERE project_id = p.id
+        AND status = 'requires_action' AND parent_run_id IS NULL LIMIT :most) r LIMIT :most)
+    UNION ALL (SELECT status, active_agent FROM runs WHERE status = 'requires_action'
+      AND parent_run_id IS NOT NULL LIMIT :most)"""
 _CLAIMABLE: Final = "status = 'queued' AND available_at <= statement_timestamp()"
 _BACKLOG: Final = text(
     f"""

@@ -1,0 +1,95 @@
+"""What an operator sees: the metrics of runs, and the workers."""
+
+import socket
+from collections.abc import Callable
+
+import httpx2
+import pytest
+from prometheus_client.parser import text_string_to_metric_families as parse_metrics
+
+from tests.api.project import Project, Running, call
+from tests.support.models.chat_server import calls, text
+from tests.support.tools.server import Behaviour
+
+Count = Callable[..., float]
+
+
+@pytest.fixture
+def count(running: Running) -> Count:
+    """Return by how much a metric has increased since the test began. The service is shared."""
+
+    def read() -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+        shown = httpx2.get(f"{running.service.url}/metrics", trust_env=False)
+        assert shown.status_code == 200
+        samples = [one for family in parse_metrics(shown.text) for one in family.samples]
+        return {(one.name, frozenset(one.labels.items())): one.value for one in samples}
+
+    before = read()
+
+    def find(name: str, **labels: str) -> float:
+        key = (name, frozenset(labels.items()))
+        return read()[key] - before.get(key, 0.0)
+
+    return find
+
+
+def test_a_run_is_counted_with_its_turns_model_requests_and_tokens(
+    project: Project, count: Count
+) -> None:
+    project.tool("look")
+    model = project.script(calls(call(1, "look")), text("done"), name="priced")
+    agent = {"name": "counted", "model": model, "tools": ["look"]}
+    project.client.call("POST", "/v1/agents", agent)
+    run = project.settle(project.client.start_run_of("counted"))
+    assert run["status"] == "completed"
+    usage, name = run["usage"], model.removeprefix("openai:")
+    assert count("runward_runs_ended_total", status="completed", agent="counted") == 1
+    assert count("runward_run_duration_seconds_count", status="completed") >= 1
+    assert count("runward_turn_duration_seconds_count") >= 2
+    assert count("runward_model_request_duration_seconds_count", provider="openai") >= 2
+    assert count("runward_tool_call_duration_seconds_count", tool="look") == 1
+    found = {"provider": "openai", "model": name}
+    tokens = [count("runward_tokens_total", type=type_, **found) for type_ in ("input", "output")]
+    tokens[0] += count("runward_tokens_total", type="cached_input", **found)
+    assert tokens == [usage["input_tokens"], usage["output_tokens"]]
+    assert count("runward_cost_usd_total", **found) == pytest.approx(usage["cost_usd"])
+    assert usage["cost_usd"] > 0
+    assert count("runward_commit_duration_seconds_count") >= 2
+    assert count("runward_committed_steps_total") >= count("runward_commit_duration_seconds_count")
+    assert count("runward_database_pool_wait_seconds_count") > 0
+
+
+def test_failed_calls_and_unknown_outcomes_are_counted(project: Project, count: Count) -> None:
+    project.tool("flaky", Behaviour(status=503), Behaviour(), idempotent=True)
+    project.tool("torn", Behaviour("reset"))
+    project.run(calls(call(1, "flaky"), call(2, "torn")), text("done"), tools=["flaky", "torn"])
+    assert count("runward_tool_call_errors_total", tool="flaky", reason="unavailable") == 1
+    assert count("runward_tool_call_errors_total", tool="torn", reason="unknown") == 1
+    assert count("runward_tool_call_duration_seconds_count", tool="flaky") == 2
+    assert count("runward_retries_total", kind="tool") >= 1
+    assert count("runward_unknown_outcomes_total") >= 1
+
+
+def test_a_cancelled_run_is_counted_by_the_process_that_cancels_it(
+    project: Project, count: Count
+) -> None:
+    project.tool("ask", approval="always")
+    run = project.run(calls(call(1, "ask")), tools=["ask"])
+    assert run["status"] == "requires_action"
+    project.client.cancel(run["id"])
+    assert count("runward_runs_ended_total", status="cancelled", agent="") >= 1
+
+
+def test_the_operator_sees_the_workers(project: Project, running: Running) -> None:
+    [worker] = running.operator.call("GET", "/v1/workers")["data"]
+    assert worker["host"] == socket.gethostname()
+    assert worker["version"] == running.contract.document["info"]["version"]
+    assert worker["concurrency"] == 256
+    assert worker["started_at"] <= worker["last_heartbeat_at"]
+    admin = project.key("admin")
+    problem = admin.refused(403, "forbidden", "GET", "/v1/workers")
+    assert "project `default`" in problem["detail"]
+
+
+def test_a_process_that_works_is_alive(running: Running) -> None:
+    assert running.operator.call("GET", "/livez") == {"status": "ok"}
