@@ -26,6 +26,7 @@ LANGUAGES: Final = frozenset(
         "sse",
         "text",
         "ts",
+        "yaml",
     }
 )
 

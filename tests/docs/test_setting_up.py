@@ -15,6 +15,7 @@ from runward.settings import Settings
 from tests.docs.blocks import ROOT
 from tests.docs.conftest import Own
 from tests.docs.story import Story
+from tests.support import prometheus
 from tests.support.models.chat_server import ModelServer, text
 from tests.support.services.service import free_port
 from tests.unit.test_docs import settings
@@ -62,6 +63,21 @@ def test_deploying(own: Own, tmp_path: Path) -> None:
     assert asked_for <= named
 
 
+def test_monitoring(own: Own, tmp_path: Path) -> None:
+    with Story("docs/how-to/monitoring.md", own.client, tmp_path) as page:
+        config = tmp_path / "prometheus.yml"
+        config.write_text(page.take("yaml").text, "utf-8")
+    (tmp_path / prometheus.ALERTS.name).write_text(prometheus.ALERTS.read_text("utf-8"), "utf-8")
+    assert "SUCCESS" in prometheus.promtool("check", "config", config)
+    worker = read_manifests()["Deployment", "runward-worker"]["spec"]["template"]["spec"]
+    [port] = worker["containers"][0]["ports"]
+    jobs = yaml.safe_load(config.read_text("utf-8"))["scrape_configs"]
+    targets = [one for job in jobs for one in job["static_configs"][0]["targets"]]
+    assert {one.partition(":")[2] for one in targets} == {"8080", str(port["containerPort"])}
+    scaled = read_manifests()["ScaledObject", "runward-worker"]["spec"]
+    assert ("Deployment", scaled["scaleTargetRef"]["name"]) in read_manifests()
+
+
 def read_manifests() -> dict[tuple[str, str], Any]:
     """Return the Kubernetes manifests by kind and name."""
     files = sorted((ROOT / "examples/kubernetes").glob("*.yaml"))
@@ -98,9 +114,11 @@ def test_kubernetes(own: Own, tmp_path: Path) -> None:
         assert container["command"] == ["python", "-m", "runward", name]
         assert {*container["envFrom"][0], *container["envFrom"][1]} == {"configMapRef", "secretRef"}
         assert container["securityContext"]["readOnlyRootFilesystem"]
+        ports = {one["name"] for one in container.get("ports", ())}
         for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
             if probe in container:
                 assert container[probe]["httpGet"]["path"] in probes
+                assert container[probe]["httpGet"]["port"] in ports
         if name != "migrate":
             assert owner["spec"]["selector"]["matchLabels"] == template["metadata"]["labels"]
     drain = Settings.model_fields["drain_seconds"].default.total_seconds()

@@ -25,9 +25,9 @@ def name() -> str:
 @pytest.fixture(autouse=True)
 def only_ours() -> Iterator[None]:
     """Remove the metrics of a test from the registry of the process."""
-    known = set(REGISTRY._collector_to_names)
+    known = set(REGISTRY._collector_to_names)  # pyright: ignore[reportPrivateUsage]
     yield
-    for collector in set(REGISTRY._collector_to_names) - known:
+    for collector in set(REGISTRY._collector_to_names) - known:  # pyright: ignore[reportPrivateUsage]
         REGISTRY.unregister(collector)
 
 
