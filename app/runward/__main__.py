@@ -192,7 +192,7 @@ def migrate(as_json: AsJson = False) -> None:
 def workers(
     limit: Limit = 1000, url: Url = None, key: KeyOption = None, as_json: AsJson = False
 ) -> None:
-    """List the workers, with the runs that they execute. Requires an API key of the operator.
+    """List the workers and the runs that they execute. Requires a key of the operator.
 
     A worker sends a heartbeat every 10 seconds. If the last one is older than 30 seconds, the
     worker was lost or cannot reach the database.

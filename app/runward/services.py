@@ -63,6 +63,11 @@ class Storage:
         self.database = database
         self.vault = vault
         self.autocommit = database.autocommit
+        self._backlog = BacklogReader(database.autocommit)
+
+    async def read_backlog(self) -> Backlog | None:
+        """Return the unfinished work of the deployment, or None if the database is unavailable."""
+        return await self._backlog.read()
 
     def connect(self) -> AbstractAsyncContextManager[Tx]:
         """Open a connection on which each statement is a transaction of its own: for reads, and
@@ -253,7 +258,6 @@ class RunQueue:
     lease: timedelta
     quarantine: Quarantine
     notices: Notices
-    backlog: BacklogReader
     worker: LocalWorker = field(default_factory=NoWorker)
 
     def reserve_place(self) -> bool:
@@ -268,10 +272,6 @@ class RunQueue:
     def has_failed(self) -> bool:
         """Return whether a task of this process's worker has ended, so that the process stops."""
         return self.worker.has_failed()
-
-    async def read_backlog(self) -> Backlog | None:
-        """Return the unfinished work of the deployment, or None if the database is unavailable."""
-        return await self.backlog.read()
 
     def wake_worker(self) -> None:
         self.worker.wake()

@@ -55,7 +55,6 @@ from runward.store.postgres.db import (
 )
 from runward.store.registry import mcp_credentials, mcp_servers
 from runward.store.registry.mcp_credentials import StoredRefreshTokens
-from runward.store.runs.backlog import BacklogReader
 from runward.store.runs.gate import GroupCommit
 from runward.store.runs.quarantine import Quarantine
 from runward.store.runs.views import find_open_calls
@@ -129,7 +128,6 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
                 lease=settings.lease_seconds,
                 quarantine=Quarantine(database.pool),
                 notices=engine.storage.notices,
-                backlog=BacklogReader(database.autocommit),
             ),
             live=Live(feed, KeyChecks(database.autocommit.connect), settings.streams_per_key),
             engine=engine,

@@ -401,6 +401,14 @@ def test_keys_are_made_listed_and_revoked(client: Client, runward: CommandLine) 
     assert runward("keys", "create", "bot").code == 2
 
 
+def test_the_workers_are_listed(golden: Golden, tmp_path: Path) -> None:
+    service = golden.started[0]
+    runward = CommandLine(tmp_path, service.url, service.key)
+    [worker] = runward.json("workers")
+    columns = rf"^{worker['id']} +{worker['version']} +{worker['host']} +\d+ of 256 +\d"
+    assert re.search(columns, runward("workers").out, re.M)
+
+
 def test_the_first_key_is_made_on_the_database(golden: Golden, tmp_path: Path) -> None:
     service = golden.started[0]
     env = {"DATABASE_URL": service.database_url, "RUNWARD_SECRET_KEY": service.secret_key}

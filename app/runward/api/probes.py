@@ -82,8 +82,8 @@ def _describe_outage(error: Exception) -> str:
     summary="Get metrics",
     response_description="Metrics in the Prometheus text format.",
 )
-async def get_metrics(queue: RunQueueDep) -> Response:
+async def get_metrics(storage: StorageDep) -> Response:
     """Get metrics in the Prometheus text format: those of this process, and gauges of the whole
     deployment, which all processes return. No API key is required, so allow only Prometheus to send
     this request. The metrics contain the names of agents, tools and models of all projects."""
-    return Response(render_metrics(await queue.read_backlog()), media_type=CONTENT_TYPE_LATEST)
+    return Response(render_metrics(await storage.read_backlog()), media_type=CONTENT_TYPE_LATEST)
