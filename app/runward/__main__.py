@@ -192,10 +192,11 @@ def migrate(as_json: AsJson = False) -> None:
 def workers(
     limit: Limit = 1000, url: Url = None, key: KeyOption = None, as_json: AsJson = False
 ) -> None:
-    """List the workers and the runs that they execute. Requires a key of the operator.
+    """List the workers of the deployment, with the numbers of runs that they execute.
 
-    A worker sends a heartbeat every 10 seconds. If the last one is older than 30 seconds, the
-    worker was lost or cannot reach the database.
+    The API key must belong to the project `default` and have the scope `admin`. A worker sends a
+    heartbeat every 10 seconds. If the last one is older than 30 seconds, the worker was lost or
+    cannot reach the database.
     """
     worker_list.list_workers(url, key, limit=limit, as_json=as_json)
 

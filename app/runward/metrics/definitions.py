@@ -1,8 +1,8 @@
 """The counters and histograms of a process, which `/metrics` shows.
 
-They are module-level, unlike all other state, because a process has only one `/metrics`. Code
-increments them after a commit where it can. A change that an API process makes is counted before
-its commit, so it is counted twice if the commit fails and is repeated. Labels never contain IDs.
+They are module-level, unlike all other state, because a process has only one `/metrics`. Steps of
+leased runs are counted after their commit. Changes without a lease, such as cancellations, are
+counted before it, so a change whose commit fails is counted too. Labels never contain IDs.
 `runward.store.runs.backlog` reads the gauges about the whole deployment.
 """
 

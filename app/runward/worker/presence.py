@@ -4,7 +4,7 @@ The event loop sends the heartbeat, so a blocked loop sends none. Leases do not 
 
 import asyncio
 import socket
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -14,6 +14,9 @@ from runward.store.postgres.engine import AsyncEngine
 from runward.worker.main import Worker
 
 log = structlog.get_logger()
+
+END_SECONDS: Final = 2.0
+"""Maximum time for which the end of a worker waits for the database."""
 
 
 class Presence:
@@ -44,7 +47,7 @@ class Presence:
     async def end(self) -> None:
         """Delete the row. If the database is unavailable, the row remains, and becomes outdated."""
         try:
-            async with self._autocommit.connect() as tx:
+            async with asyncio.timeout(END_SECONDS), self._autocommit.connect() as tx:
                 await workers.delete_worker(tx, self._row["id"])
         except DATABASE_ERRORS as error:
             log.warning("presence_failed", **log_fields(error))

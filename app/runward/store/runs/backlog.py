@@ -20,6 +20,7 @@ FRESH_SECONDS: Final = 5.0
 MAX_SHARE: Final = 0.02
 """Maximum share of the time in which the query runs."""
 QUERY_SECONDS: Final = 5.0
+"""After this time, the database counts as unavailable. Prometheus waits for ten seconds."""
 
 # Each part reads an index that contains only open runs, or the runs of one project and status.
 _OPEN_RUNS: Final = """
