@@ -7,6 +7,7 @@ import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_metrics
 
+from runward.metrics.recorders import OTHER
 from tests.api.project import Project, Running, call
 from tests.support.models.chat_server import calls, text
 from tests.support.tools.server import Behaviour
@@ -16,7 +17,8 @@ Count = Callable[..., float]
 
 @pytest.fixture
 def count(running: Running) -> Count:
-    """Return by how much a metric has increased since the test began. The service is shared."""
+    """Return by how much the series with these labels have increased since the test began. Many
+    tests share the service, so that it may count a name under `other`."""
 
     def read() -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
         shown = httpx2.get(f"{running.service.url}/metrics", trust_env=False)
@@ -27,8 +29,12 @@ def count(running: Running) -> Count:
     before = read()
 
     def find(name: str, **labels: str) -> float:
-        key = (name, frozenset(labels.items()))
-        return read()[key] - before.get(key, 0.0)
+        return sum(
+            value - before.get((found, pairs), 0.0)
+            for (found, pairs), value in read().items()
+            if found == name
+            and all(dict(pairs)[label] in (wanted, OTHER) for label, wanted in labels.items())
+        )
 
     return find
 
