@@ -55,7 +55,7 @@ class Sources:
     ) -> httpx2.Response:
         """`path`: the values of the path's parameters."""
         operation = self.known[operation_id]
-        operator = operation.path.startswith("/v1/projects")
+        operator = operation.path.startswith(("/v1/projects", "/v1/workers"))
         by = self.project.running.operator if operator else self.client
         empty: Json | None = {} if operation.takes_body else None
         body = body or BODIES.get(operation_id, empty)

@@ -73,15 +73,19 @@ class Wire:
         return self._http.getresponse()
 
 
+_TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'workers'"
+
+
 def rows_of(database_url: str) -> dict[str, Json]:
-    """Table -> how many rows it has, and a digest of all of them."""
+    """Table -> how many rows it has, and a digest of all of them. Not of `workers`, whose
+    heartbeats do not depend on requests."""
     return asyncio.run(_rows(database_url))
 
 
 async def _rows(database_url: str) -> dict[str, Json]:
     engine = create_async_engine(database_url, poolclass=NullPool)
     async with engine.connect() as tx:
-        found = await tx.execute(text("SELECT tablename FROM pg_tables WHERE schemaname='public'"))
+        found = await tx.execute(text(_TABLES))
         tables = sorted(found.scalars())
         return {
             table: dict((await tx.execute(text(_digest(table)))).mappings().one())
