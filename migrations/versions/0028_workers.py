@@ -6,7 +6,7 @@ This migration only expands the schema, so that the previous version still runs 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0031"
+revision = "0028"
 down_revision = "0027"
 branch_labels = None
 depends_on = None
