@@ -177,7 +177,8 @@ class Concurrency(Frozen):
     limit: Annotated[int, Field(ge=1, le=64)] = 8
     """Maximum number of calls of the tool, or of the group, that run at the same time."""
     group: Annotated[str, Field(min_length=1, max_length=64)] | None = None
-    """Name of a group of tools that share the limit. Null: the limit applies to this tool alone."""
+    """Name of a group of tools that share the limit. If their limits differ, the lowest limit of
+    the calls that run applies. Null: the limit applies to this tool alone."""
     serial: bool = False
     """Whether a call of the tool runs alone: after all earlier calls of the run, and before all
     later ones."""

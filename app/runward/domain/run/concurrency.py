@@ -15,8 +15,9 @@ DEFAULT_CONCURRENCY: Final = Concurrency(limit=64)
 def select_startable(
     calls: tuple[Call, ...], state: RunState, caps: Mapping[str, Concurrency]
 ) -> tuple[CallId, ...]:
-    """Return the ready calls that fit the limits of the run, of their tool and of its group. A
-    serial call waits for all earlier calls, and all later calls wait for it."""
+    """Return the ready calls that fit the limits of the run, of their tool and of its group. The
+    limit of a group is the lowest limit of its calls that run, and of the call to start. A serial
+    call waits for all earlier calls, and all later calls wait for it."""
     unsettled = [call for call in calls if call.phase is not CallPhase.SETTLED]
     in_flight = [call for call in unsettled if call.phase is CallPhase.STARTED]
     serial = {tool for tool in {call.tool for call in unsettled} if _get_cap(tool, caps).serial}
@@ -25,17 +26,21 @@ def select_startable(
         return (first.id,) if first.phase is CallPhase.READY and not in_flight else ()
     if serial:
         unsettled = list(takewhile(lambda call: call.tool not in serial, unsettled))
-    used = Counter[tuple[str, str]]()
+    used, limits = Counter[tuple[str, str]](), dict[tuple[str, str], int]()
     for tool, count in Counter([call.tool for call in in_flight]).items():
-        used[_concurrency_key(tool, caps)] += count
+        key, limit = _concurrency_key(tool, caps), _get_cap(tool, caps).limit
+        used[key] += count
+        limits[key] = min(limit, limits.get(key, limit))
     room = state.config.limits.max_parallel_tool_calls - len(in_flight)
     start: list[CallId] = []
     for call in [one for one in unsettled if one.phase is CallPhase.READY]:
         if room <= 0:
             break
-        key = _concurrency_key(call.tool, caps)
-        if used[key] < _get_cap(call.tool, caps).limit:
+        key, limit = _concurrency_key(call.tool, caps), _get_cap(call.tool, caps).limit
+        limit = min(limit, limits.get(key, limit))
+        if used[key] < limit:
             used[key] += 1
+            limits[key] = limit
             room -= 1
             start.append(call.id)
     return tuple(start)
