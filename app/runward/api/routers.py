@@ -6,6 +6,7 @@ from runward.api import probes, service, workers
 from runward.api.approvals import decision, inbox
 from runward.api.approvals import routes as approvals
 from runward.api.completions import routes as completions
+from runward.api.events import project_events
 from runward.api.events import routes as events
 from runward.api.mcp import endpoint
 from runward.api.openapi import document
@@ -24,6 +25,7 @@ from runward.api.responses import routes as responses
 from runward.api.runs import call_routes, start
 from runward.api.runs import routes as runs
 from runward.api.sessions import routes as sessions
+from runward.api.webhooks import routes as webhooks
 
 ROUTERS: Final = (
     start.routes,
@@ -35,6 +37,7 @@ ROUTERS: Final = (
     completions.routes,
     sessions.routes,
     events.routes,
+    project_events.routes,
     approvals.routes,
     decision.routes,
     inbox.routes,
@@ -47,6 +50,7 @@ ROUTERS: Final = (
     secrets.routes,
     agents.routes,
     policy.routes,
+    webhooks.routes,
     keys.routes,
     keys.projects,
     service.routes,

@@ -152,6 +152,16 @@ class ProjectNotFoundError(NotFoundError):
     text = "No project with this ID exists."
 
 
+class WebhookEndpointNotFoundError(NotFoundError):
+    code = "webhook_endpoint_not_found"
+    text = "This project has no webhook endpoint with this ID."
+
+
+class WebhookDeliveryNotFoundError(NotFoundError):
+    code = "webhook_delivery_not_found"
+    text = "This project has no webhook delivery with this ID."
+
+
 class CallbackNotFoundError(NotFoundError):
     code = "callback_not_found"
     text = "The callback URL is not valid, or its run was deleted."

@@ -33,6 +33,8 @@ class Prefix(StrEnum):
     """A session at /v1/conversations. The digits are the same."""
     MCP_SERVER = "mcp"
     WORKER = "wrk"
+    WEBHOOK_ENDPOINT = "we"
+    WEBHOOK_DELIVERY = "wd"
 
 
 def format_id(prefix: Prefix, value: UUID) -> str:

@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+import structlog
 from sqlalchemy import text
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.exc import ProgrammingError
@@ -13,8 +14,11 @@ from sqlalchemy.exc import ProgrammingError
 from runward.domain.errors import OperatorError
 from runward.store.access.keys import DEFAULT_PROJECT
 from runward.store.access.vault import SecretUnreadableError, Vault
+from runward.store.live import project_log
 from runward.store.postgres.db import Tx, sqlstate
 from runward.store.postgres.tables import deployment
+
+log = structlog.get_logger()
 
 _WHEEL: Final = Path(__file__).parents[1] / "_migrations"
 _CHECKOUT: Final = Path(__file__).parents[3] / "migrations"
@@ -28,6 +32,7 @@ _REVISION_PATTERN: Final = re.compile(
     r'^revision = "(?P<own>\w+)"\ndown_revision = (?:None|"(?P<down>\w+)")$', re.MULTILINE
 )
 _UNDEFINED_TABLE: Final = "42P01"
+_INSUFFICIENT_PRIVILEGE: Final = "42501"
 _REVISION: Final = text("SELECT version_num FROM alembic_version")
 # The row lock is a write, so standby servers and read-only servers reject it.
 _LOCK_STATE: Final = text(
@@ -58,6 +63,21 @@ async def prepare_database(tx: Tx, vault: Vault) -> None:
     canary = vault.seal(_CANARY, column=_COLUMN, project_id=DEFAULT_PROJECT, row="")
     await tx.execute(upsert(deployment).values(canary=canary).on_conflict_do_nothing())
     await check_database(tx, vault)
+    await _continue_log(tx)
+
+
+async def _continue_log(tx: Tx) -> None:
+    try:
+        added = await project_log.continue_numbers(tx)
+    except ProgrammingError as error:
+        if sqlstate(error) != _INSUFFICIENT_PRIVILEGE:
+            raise
+        raise OperatorError(
+            "The database was restored to another server, and this role may not change the table"
+            " run_events. Start one process as the owner of the table."
+        ) from None
+    if added:
+        log.info("log_continued_after_restore", offset=added)
 
 
 async def check_schema(tx: Tx) -> None:

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import structlog
 
+from runward.worker.deliveries import DeliveryWorker
 from runward.worker.leases import Heartbeat
 from runward.worker.main import Worker
 from runward.worker.presence import Presence
@@ -25,21 +26,25 @@ async def run_worker(worker: Worker, stop: asyncio.Event, drain: timedelta, vers
         list_dropped=executions.list_dropped,
         on_lost=executions.mark_lost,
     )
+    deliveries = DeliveryWorker(services.storage, services.posts, services.registry.policies)
     reaper = Reaper(
         services.storage.database,
         services.storage.vault,
         services.queue.quarantine,
         lease,
         services.queue.notify_tools,
+        deliveries.wake,
     )
     presence = Presence(services.storage.autocommit, worker, version)
     claiming = asyncio.create_task(worker.claim_forever(), name="claim")
+    delivering = asyncio.create_task(deliveries.run(), name="deliveries")
     background = [
         asyncio.create_task(heartbeat.run(), name="heartbeat"),
         asyncio.create_task(reaper.run(), name="reaper"),
         asyncio.create_task(worker.watch.run(), name="watch"),
         asyncio.create_task(presence.run(), name="presence"),
         claiming,
+        delivering,
     ]
     stopping = asyncio.create_task(_until(stop))
     log.info("worker_started", concurrency=worker.concurrency)
@@ -47,13 +52,16 @@ async def run_worker(worker: Worker, stop: asyncio.Event, drain: timedelta, vers
         done, _ = await asyncio.wait([*background, stopping], return_when=asyncio.FIRST_COMPLETED)
         worker.failed = stopping not in done
         worker.drain()
+        delivering.cancel()
         with suppress(TimeoutError):
             async with asyncio.timeout(drain.total_seconds()):
                 await asyncio.wait([claiming])
                 await worker.wait_until_idle()
+                await deliveries.finish()
         for task in done:
             task.result()  # a background task ends only if it raises
     finally:
+        deliveries.cancel()
         for task in [*background, stopping, *worker.tasks]:
             task.cancel()
         await asyncio.gather(*background, stopping, *worker.tasks, return_exceptions=True)

@@ -25,20 +25,21 @@ from runward.store.postgres.db import (
 from runward.store.runs import erasure, sessions, sweep, transitions
 from runward.store.runs.quarantine import Quarantine
 from runward.store.runs.sweep import DueAnswer, SweepKind
+from runward.store.webhooks import deliveries, outbox
 
 log = structlog.get_logger()
 T = TypeVar("T")
 D = TypeVar("D", bound=Hashable)
 INTERVAL_SECONDS: Final = 1.0
 KEYS_EVERY: Final = 600
-"""Number of sweeps between two deletions of old idempotency keys."""
+"""Number of sweeps between two deletions of old idempotency keys and deliveries."""
 RETRY_EVERY: Final = 60
 """Number of sweeps between two attempts to process a row that failed before."""
 
 
 class Reaper:
     """Processes due rows. `enqueue_notices` is called after the commit with the calls that ended
-    without the tool's result."""
+    without the tool's result. `wake_deliveries` is called if a delivery is due."""
 
     def __init__(
         self,
@@ -47,12 +48,14 @@ class Reaper:
         quarantine: Quarantine,
         lease: timedelta,
         enqueue_notices: Callable[[Iterable[AbandonedCall]], None],
+        wake_deliveries: Callable[[], None],
     ) -> None:
         self._database = database
         self._vault = vault
         self._quarantine = quarantine
         self._lease = lease
         self._tell = enqueue_notices
+        self._wake_deliveries = wake_deliveries
         self._sweeps = random.randrange(KEYS_EVERY)  # noqa: S311  # workers take turns
         self._failed: dict[SweepKind, dict[Hashable, int]] = {}
         """For each row that failed, the number of the sweep that retries it."""
@@ -65,7 +68,7 @@ class Reaper:
                 while await self.sweep():
                     pass
                 if self._sweeps % KEYS_EVERY == 0:
-                    await self.drop_old_keys()
+                    await self.drop_old_rows()
             except DATABASE_ERRORS as error:
                 if not is_outage(error):
                     raise
@@ -99,6 +102,8 @@ class Reaper:
             ),
             "session": self._wake_stranded,
             "erasure": lambda: self._each("erasure", erasure.list_due, self._erase),
+            "notification": self._enqueue_notifications,
+            "delivery": self._start_deliveries,
         }
         found = await self._list_due_kinds()
         due = set(kinds) if found is None else found
@@ -151,8 +156,22 @@ class Reaper:
     async def _erase(self, tx: Tx, due: tuple[ProjectId, RunId]) -> Closed | None:
         return Closed() if await erasure.erase(tx, *due) else None
 
-    async def drop_old_keys(self) -> None:
+    async def _enqueue_notifications(self) -> bool:
+        async def enqueue(tx: Tx, project_id: ProjectId) -> Closed | None:
+            return Closed() if await outbox.enqueue_events(tx, project_id) else None
+
+        more = await self._each("notification", outbox.list_due, enqueue)
+        self._wake_deliveries()
+        return more
+
+    async def _start_deliveries(self) -> bool:
+        self._wake_deliveries()
+        return False
+
+    async def drop_old_rows(self) -> None:
         while await self._alone(sweep.delete_expired_idempotency_keys) == sweep.BATCH:
+            pass
+        while await self._alone(lambda tx: deliveries.delete_old(tx, sweep.BATCH)) == sweep.BATCH:
             pass
 
     async def _each(
@@ -202,8 +221,10 @@ class Reaper:
 
 
 def _describe_due(kind: SweepKind, due: object) -> str:
-    """Return the ID of the run or approval in the form of the API."""
+    """Return the ID of the run, approval or project in the form of the API."""
     if isinstance(due, DueAnswer):
         return f"{format_id(Prefix.RUN, due.run_id)} {due.call_id}"
+    if isinstance(due, UUID):
+        return format_id(Prefix.PROJECT, due)
     _, id_ = cast("tuple[UUID, UUID]", due)
     return format_id(Prefix.APPROVAL if kind == "approval" else Prefix.RUN, id_)

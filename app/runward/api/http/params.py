@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Final
+from uuid import UUID
 
 from fastapi import Depends, Header, Path, Query
 from pydantic_core import CoreSchema
@@ -73,6 +74,8 @@ _CONVERSATION: Final = _make_id(Prefix.CONVERSATION, e.SessionNotFoundError)
 _APPROVAL: Final = _make_id(Prefix.APPROVAL, e.ApprovalNotFoundError)
 _KEY: Final = _make_id(Prefix.KEY, e.KeyNotFoundError)
 _PROJECT: Final = _make_id(Prefix.PROJECT, e.ProjectNotFoundError)
+_WEBHOOK_ENDPOINT: Final = _make_id(Prefix.WEBHOOK_ENDPOINT, e.WebhookEndpointNotFoundError)
+_WEBHOOK_DELIVERY: Final = _make_id(Prefix.WEBHOOK_DELIVERY, e.WebhookDeliveryNotFoundError)
 _AGENT: Final = _make_name("clerk", e.AgentNotFoundError)
 _MCP_SERVER: Final = _make_name("files", e.McpServerNotFoundError)
 _SECRET: Final = _make_name("CRM_TOKEN", e.SecretNotFoundError)
@@ -84,6 +87,12 @@ ConversationPath = Annotated[SessionId, _CONVERSATION, Path(description="ID of t
 ApprovalPath = Annotated[ApprovalId, _APPROVAL, Path(description="ID of the approval.")]
 KeyPath = Annotated[KeyId, _KEY, Path(description="ID of the API key.")]
 ProjectPath = Annotated[ProjectId, _PROJECT, Path(description="ID of the project.")]
+WebhookEndpointPath = Annotated[
+    UUID, _WEBHOOK_ENDPOINT, Path(description="ID of the webhook endpoint.")
+]
+WebhookDeliveryPath = Annotated[
+    UUID, _WEBHOOK_DELIVERY, Path(description="ID of the webhook delivery.")
+]
 AgentPath = Annotated[str, _AGENT, Path(description="Name of the agent.")]
 McpServerPath = Annotated[str, _MCP_SERVER, Path(description="Name of the MCP server.")]
 SecretPath = Annotated[str, _SECRET, Path(description="Name of the secret.")]

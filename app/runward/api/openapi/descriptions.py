@@ -49,6 +49,8 @@ TAGS: Final[Mapping[str, str]] = {
     "and workflows of such agents.",
     "Policy": "Hooks and guardrails that apply to every run of the project.",
     "Callbacks": "Callback URLs for tools that return 202 and submit the result later.",
+    "Webhook endpoints": "Addresses that receive notifications of the project's events, and the "
+    "deliveries of these notifications.",
     "Keys": "API keys of the project.",
     "Projects": "Projects of this deployment, for operators.",
     "Service": "Capabilities, health, and metrics of this deployment.",

@@ -11,6 +11,7 @@ from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolName
 from runward.domain.run.config import ModelNames
 from runward.domain.run.items import Item
+from runward.domain.run.notifications import RunWebhook
 from runward.domain.run.resolve import Answer, CallbackCompleted, CallbackFailed
 
 _RUN_FIELDS = {
@@ -21,6 +22,7 @@ _RUN_FIELDS = {
     "metadata",
     "session_id",
     "on_conflict",
+    "webhook",
 }
 """Fields that a request may set together with `agent`. The agent defines all others."""
 
@@ -60,6 +62,9 @@ class StartRun(AgentFields, _RunFields):
     """Context for rules and tools. The model never sees it. Null: no context."""
     metadata: Metadata = Field(default_factory=dict[str, JsonValue])
     """Custom metadata of the run: up to 64 keys and 16 KiB as JSON."""
+    webhook: RunWebhook | None = None
+    """Webhook for notifications of this run, including the approvals of its child runs. Null: only
+    the project's webhook endpoints get notifications."""
 
     @model_validator(mode="after")
     def _check_agent_or_model(self) -> Self:

@@ -13,6 +13,7 @@ from runward.api.registry.agent_checks import (
 from runward.api.registry.guards import ensure_guards
 from runward.api.registry.inline_tools import select_tools
 from runward.api.runs.request_models import StartRun
+from runward.api.webhooks.checks import ensure_webhook_target
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId
@@ -22,15 +23,18 @@ from runward.domain.run.config import (
     AgentConfig,
     Limits,
     SelectionTooLargeError,
+    add_webhook,
     list_patterns,
     select_names,
 )
 from runward.domain.run.family import Member, list_tool_names
+from runward.domain.run.notifications import RunWebhook
 from runward.services import Registry, Storage
 from runward.store.postgres.db import Tx
 from runward.store.registry import agents
 from runward.store.registry.agents import TeamTooLargeError
 from runward.store.registry.tool_registry import expand_team
+from runward.store.webhooks import endpoints
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,24 @@ async def resolve_agent(
         team[body.agent] = Member(config, version)
     await _check_tools(registry, project_id, config, paths, team)
     await check_prices(registry, config, (member.config for member in team.values()))
+    if body.webhook is not None:
+        config = await _prepare_webhook(storage, registry, project_id, config, body.webhook)
     return ResolvedAgent(config, version, team)
+
+
+async def _prepare_webhook(
+    storage: Storage,
+    registry: Registry,
+    project_id: ProjectId,
+    config: AgentConfig,
+    webhook: RunWebhook,
+) -> AgentConfig:
+    """Return the configuration with the webhook, whose project has a cursor for notifications from
+    now on. Raises InvalidRequestError."""
+    await ensure_webhook_target(registry, webhook.url, "webhook.url")
+    async with storage.connect() as tx:
+        await endpoints.add_cursor(tx, project_id)
+    return add_webhook(config, webhook)
 
 
 async def _find_team(

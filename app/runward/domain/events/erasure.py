@@ -80,6 +80,23 @@ def erase_event_data(type_: str, data: JsonObject) -> JsonObject:
     return _erase(get_data_type(kind) if kind else None, data)
 
 
+def drop_content(type_: str, data: JsonObject) -> JsonObject:
+    """Return the data of an event without the fields that `erase_event_data` erases."""
+    kind = STORED.get(type_)
+    return _drop(get_data_type(kind) if kind else None, data)
+
+
+def _drop(data_type: Any, data: JsonObject) -> JsonObject:
+    kept = FIELDS[data_type].kept.split() if data_type in FIELDS else ()
+    return {
+        name: _drop(_PARTLY_KEPT[name], value)
+        if name in _PARTLY_KEPT and isinstance(value, dict)
+        else value
+        for name, value in data.items()
+        if name in kept
+    }
+
+
 def erase_error(error: JsonObject) -> JsonObject:
     """Return the error of a run without its content."""
     return _erase(run_data.RunError, error)

@@ -11,6 +11,7 @@ from pydantic import Field, JsonValue
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import Guardrails, Hooks
 from runward.domain.registry.tools import Frozen, InlineToolSpec, Seconds, ToolName, ToolSelector
+from runward.domain.run.notifications import RunWebhook
 
 MAX_TOKENS: Final = 2**53
 
@@ -170,6 +171,8 @@ class RunConfig(AgentConfig):
     """Tools that the run or the agent defines itself."""
     request: dict[str, JsonValue] | None = None
     """Request that started the run. Set only if it was POST /v1/responses, which shows it again."""
+    webhook: RunWebhook | None = None
+    """Where Runward sends the notifications of this run."""
 
 
 def truncates_input(config: AgentConfig) -> bool:
@@ -190,6 +193,11 @@ def replace_tools(
     if not inline_tools and not isinstance(config, RunConfig):
         return config.model_copy(update={"tools": tools["tools"]})
     return RunConfig.model_construct(None, **dict(config) | tools)
+
+
+def add_webhook(config: AgentConfig, webhook: RunWebhook) -> RunConfig:
+    """Return the configuration of a run with this webhook."""
+    return RunConfig.model_construct(None, **dict(config) | {"webhook": webhook})
 
 
 class SelectionTooLargeError(Exception):

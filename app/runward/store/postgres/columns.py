@@ -50,6 +50,8 @@ metadata: Final = MetaData(
 )
 NOW: Final = text("clock_timestamp()")
 TIMESTAMP: Final = DateTime(timezone=True)
+TRANSACTION_ID: Final = text("CAST(CAST(pg_current_xact_id() AS text) AS bigint)")
+"""The number of the current transaction, without wraparound."""
 _DIALECT: Final = postgresql.dialect()
 
 

@@ -1,10 +1,11 @@
 """The tables of the deployment and of registered resources: workers, projects, their keys and the
-console's sessions, secrets, tools, agents, MCP servers and policies. Only the package `store` knows
-their columns. `runward.store.postgres.tables` contains all other tables."""
+console's sessions, secrets, tools, agents, MCP servers, policies and webhook endpoints. Only the
+package `store` knows their columns. `runward.store.postgres.tables` contains all other tables."""
 
 from sqlalchemy import (
     ARRAY,
     JSON,
+    BigInteger,
     Boolean,
     CheckConstraint,
     Column,
@@ -177,12 +178,46 @@ workers = Table(
     Column("heartbeat_at", TIMESTAMP, nullable=False, server_default=NOW),
 )
 
+webhook_endpoints = Table(
+    "webhook_endpoints",
+    metadata,
+    Column("project_id", Uuid, ForeignKey("projects.id"), nullable=False),
+    Column("id", Uuid, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("events", ARRAY(Text), nullable=False),
+    Column("include", ARRAY(Text), nullable=False),
+    Column("enabled", Boolean, nullable=False),
+    Column("disabled_reason", Text),
+    # The first failed attempt since the last successful one.
+    Column("failing_since", TIMESTAMP),
+    Column("secret", LargeBinary, nullable=False),
+    Column("former_secret", LargeBinary),
+    Column("former_secret_until", TIMESTAMP),
+    Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
+    Column("updated_at", TIMESTAMP, nullable=False, server_default=NOW),
+    PrimaryKeyConstraint("project_id", "id"),
+    CheckConstraint("NOT enabled OR disabled_reason IS NULL", name="reason_iff_disabled"),
+)
+
+webhook_cursors = Table(
+    "webhook_cursors",
+    metadata,
+    Column("project_id", Uuid, ForeignKey("projects.id"), primary_key=True),
+    # All events of the project up to this transaction have their deliveries.
+    Column("transaction_id", BigInteger, nullable=False),
+)
+"""The projects that have or had webhook endpoints or runs with a `webhook`. Rows are never
+deleted, so that a process can remember that a project has one."""
+
 deployment = Table(
     "deployment",
     metadata,
     Column("id", Boolean, primary_key=True, server_default=text("true")),
     Column("canary", LargeBinary, nullable=False),
+    Column("transaction_offset", BigInteger, nullable=False, server_default=text("0")),
     CheckConstraint("id", name="one_row"),
 )
 """The table has one row. `canary` is encrypted with the secret key, so that each process can check
-its key when it starts."""
+its key when it starts. `transaction_offset` is added to the numbers of transactions, see
+`runward.store.live.project_log`."""

@@ -88,6 +88,11 @@ _ERASE_ROWS: Final = tuple(
         "DELETE FROM late_callbacks",
         "DELETE FROM remembered_decisions",
         "DELETE FROM session_items",
+        # The answers of endpoints may repeat the notification. The answer to a request in flight is
+        # not recorded, because it belongs to the previous claim.
+        "UPDATE webhook_deliveries SET claims = claims + 1, attempts = coalesce((SELECT"
+        " json_agg(CAST(a AS jsonb) || '{\"response_body\": null}')"
+        " FROM json_array_elements(attempts) AS a), '[]')",
     )
 )
 _LOCK_SESSIONS: Final = text(
@@ -138,7 +143,7 @@ async def _erase_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> bool:
     row = (await tx.execute(_RUN, run)).one_or_none()
     if row is None:
         return False
-    config = _convert(row.config, lambda config: {"model": config.get("model")})
+    config = _convert(row.config, _erase_config)
     error = _convert(row.error, erase_error)
     incomplete = _convert(row.incomplete, erase_incomplete_details)
     values = {"config": config, "error": error, "incomplete": incomplete}
@@ -163,6 +168,11 @@ async def _erase_events(tx: Tx, run: dict[str, Any]) -> None:
 
 def _make_eraser(type_: str) -> Callable[[JsonObject], JsonObject]:
     return lambda data: erase_event_data(type_, data)
+
+
+def _erase_config(config: JsonObject) -> JsonObject:
+    """Keep the webhook, because the notification of the run's end may not be enqueued yet."""
+    return {name: config.get(name) for name in ("model", "webhook") if name in config}
 
 
 def _erase_result(result: JsonObject) -> JsonObject:

@@ -76,7 +76,7 @@ def read_outcome(answer: EgressResponse, *, envelope: bool = False) -> Outcome:
         f"{_media_type(answer)[0] or '(none)'} and {len(answer.body)} bytes.",
         message=_error_message(answer),
         status=status,
-        retry_after=_retry_after(answer),
+        retry_after=read_retry_after(answer),
     )
 
 
@@ -202,7 +202,7 @@ def _limit_message(text: str) -> str | None:
     return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]}…"
 
 
-def _retry_after(answer: EgressResponse) -> float | None:
+def read_retry_after(answer: EgressResponse) -> float | None:
     """Return the delay in seconds. A date is compared with the response's own Date, so that this
     host's clock does not matter."""
     value = answer.headers.get("retry-after", "").strip()
