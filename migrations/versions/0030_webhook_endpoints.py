@@ -40,6 +40,7 @@ def upgrade() -> None:
         sa.Column("include", postgresql.ARRAY(sa.Text), nullable=False),
         sa.Column("enabled", sa.Boolean, nullable=False),
         sa.Column("disabled_reason", sa.Text),
+        sa.Column("enabled_at", TIMESTAMP, nullable=False, server_default=NOW),
         sa.Column("failing_since", TIMESTAMP),
         sa.Column("secret", sa.LargeBinary, nullable=False),
         sa.Column("former_secret", sa.LargeBinary),

@@ -35,12 +35,12 @@ def asks(name: str, number: int | str = "", said: str = "do it") -> Call:
     return Call(f"c_{name}{number}", f"ask_{name}", f'{{"input":"{said}"}}')
 
 
-def paying(project: Project, *more: Any) -> Json:
+def paying(project: Project, *more: Any, **fields: Any) -> Json:
     """A run whose clerk's cashier waits for a person before he pays."""
     project.tool("pay", approval="always")
     agent(project, "cashier", calls(call("pay", "pay")), text("paid"), tools=["pay"])
     agent(project, "clerk", calls(asks("cashier")), text("booked"), tools=["ask_cashier"])
-    return project.run(calls(asks("clerk")), text("done"), *more, tools=["ask_clerk"])
+    return project.run(calls(asks("clerk")), text("done"), *more, tools=["ask_clerk"], **fields)
 
 
 def children(project: Project, run: Json) -> list[Json]:

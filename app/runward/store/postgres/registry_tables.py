@@ -189,6 +189,8 @@ webhook_endpoints = Table(
     Column("include", ARRAY(Text), nullable=False),
     Column("enabled", Boolean, nullable=False),
     Column("disabled_reason", Text),
+    # Earlier events cause no deliveries.
+    Column("enabled_at", TIMESTAMP, nullable=False, server_default=NOW),
     # The first failed attempt since the last successful one.
     Column("failing_since", TIMESTAMP),
     Column("secret", LargeBinary, nullable=False),

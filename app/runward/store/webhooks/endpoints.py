@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import delete, func, insert, select, text, update
+from sqlalchemy import case, delete, func, insert, select, text, update
 
 from runward.domain.ids import ProjectId
 from runward.domain.run.notifications import DisabledReason
@@ -38,6 +38,9 @@ class StoredEndpoint:
 
 _ENDPOINT: Final = RowMapping(StoredEndpoint, webhook_endpoints)
 _COLUMNS: Final = tuple(webhook_endpoints.c[name] for name in _ENDPOINT.columns)
+_ENABLED_AT: Final = case(
+    (webhook_endpoints.c.enabled, webhook_endpoints.c.enabled_at), else_=func.clock_timestamp()
+)
 _ADD_CURSOR: Final = text(
     "INSERT INTO webhook_cursors (project_id, transaction_id)"
     f" SELECT :project_id, {HORIZON} - 1 ON CONFLICT DO NOTHING"
@@ -103,7 +106,7 @@ async def update_endpoint(
     deliveries are due. Returns None if the endpoint does not exist."""
     values: dict[str, Any] = {**fields, "updated_at": func.clock_timestamp()}
     if fields.get("enabled"):
-        values |= {"disabled_reason": None, "failing_since": None}
+        values |= {"disabled_reason": None, "failing_since": None, "enabled_at": _ENABLED_AT}
     row = await tx.execute(
         update(webhook_endpoints)
         .where(*_identify(project_id, endpoint_id))

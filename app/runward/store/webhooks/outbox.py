@@ -64,7 +64,7 @@ ORDER BY e.transaction_id, e.run_id, e.seq"""
 )
 # The lock keeps the endpoint until its deliveries are committed.
 _ENDPOINTS: Final = text(
-    "SELECT id, events, created_at FROM webhook_endpoints"
+    "SELECT id, events, enabled_at FROM webhook_endpoints"
     " WHERE project_id = :project_id AND enabled ORDER BY id FOR KEY SHARE"
 )
 _MOVE: Final = text(
@@ -149,7 +149,7 @@ def _make_deliveries(
     message_id = f"{Prefix.EVENT}_{event.run_id.hex}_{event.seq}"
     about = {"run_id": event.run_id, "seq": event.seq}
     for endpoint in endpoints:
-        if event.created_at >= endpoint.created_at and selects(endpoint.events, type_):
+        if event.created_at >= endpoint.enabled_at and selects(endpoint.events, type_):
             base = _base(project_id, message_id, type_)
             yield {**base, **about, "endpoint_id": endpoint.id, "target": endpoint.id}
     webhook = _read_webhook(event.webhook)
