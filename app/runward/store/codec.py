@@ -36,6 +36,7 @@ from runward.store.postgres.tables import remembered_decisions, run_items, runs,
 
 _CONFIG: Final = TypeAdapter(AgentConfig)
 _RUN_CONFIG: Final = TypeAdapter(RunConfig)
+_RUN_FIELDS: Final = RunConfig.model_fields.keys() - AgentConfig.model_fields.keys()
 _TEXT_COLUMNS: Final = (
     "config",
     "context",
@@ -59,7 +60,7 @@ def config_to_json(config: AgentConfig) -> JsonObject:
 def config_from_json(data: JsonObject) -> AgentConfig:
     """Parse a configuration. The limits of a continued run may exceed the maximum of a request."""
     rest = {name: value for name, value in data.items() if name != "limits"}
-    of_run = not rest.keys().isdisjoint({"inline_tools", "request"})
+    of_run = not rest.keys().isdisjoint(_RUN_FIELDS)
     config = (_RUN_CONFIG if of_run else _CONFIG).validate_python(rest, strict=False)
     match data.get("limits"):
         case dict(limits):
