@@ -52,8 +52,9 @@ def nobody(abandoned: Iterable[AbandonedCall]) -> None:
     list(abandoned)
 
 
-def reaper(store: Store) -> Reaper:
-    return Reaper(store.database, store.vault, Quarantine(store.pool), timedelta(0), nobody)
+def reaper(store: Store, wake_deliveries: Callable[[], None] = lambda: None) -> Reaper:
+    quarantine = Quarantine(store.pool)
+    return Reaper(store.database, store.vault, quarantine, timedelta(0), nobody, wake_deliveries)
 
 
 async def alone(store: Store, act: Callable[[Tx], Awaitable[T]]) -> T:
@@ -699,7 +700,7 @@ async def test_old_idempotency_keys_are_dropped_and_others_kept(store: Store) ->
         " FROM generate_series(1, 600) n",
         project=PROJECT,
     )
-    await reaper(store).drop_old_keys()
+    await reaper(store).drop_old_rows()
     assert await store.value("SELECT count(*) FROM idempotency_keys") in range(95, 101)
 
 

@@ -44,7 +44,9 @@ async def status(store: Store, run_id: UUID) -> str:
 
 
 def reaper(store: Store, quarantine: Quarantine) -> Reaper:
-    return Reaper(store.database, store.vault, quarantine, timedelta(0), lambda abandoned: None)
+    return Reaper(
+        store.database, store.vault, quarantine, timedelta(0), lambda _: None, lambda: None
+    )
 
 
 # Claims.
