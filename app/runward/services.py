@@ -52,7 +52,6 @@ from runward.tools.mcp.login import LoginReturn, LoginStart
 from runward.tools.mcp.session import ConnectableServer
 from runward.tools.plugin.registry import PluginHost
 from runward.tools.rules import RuleEvaluator
-from runward.tools.signing import SignedPostClient
 
 T = TypeVar("T")
 
@@ -333,7 +332,6 @@ class Services:
     live: Live
     engine: Engine
     models: ModelCatalog
-    posts: SignedPostClient
     direct_url: str
     """The database's own address where `storage` goes through PgBouncer: for LISTEN and leases."""
     own_backends: set[int]

@@ -132,7 +132,6 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             live=Live(feed, KeyChecks(database.autocommit.connect), settings.streams_per_key),
             engine=engine,
             models=models,
-            posts=posts,
             direct_url=_reveal(settings.listen_url) or database_url,
             own_backends=set() if database.through_pgbouncer else own_backends,  # shared there
         )

@@ -196,6 +196,7 @@ async def test_attempts_follow_the_schedule_for_three_days(store: Store) -> None
     await store.leased()
     await enqueue(store)
     delays: list[int] = []
+    [row] = await stored(store)
     while claimed := await claim(store):
         await fail(store, claimed[0])
         [row] = await stored(store)

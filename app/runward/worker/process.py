@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import structlog
 
+from runward.tools.signing import SignedPostClient
 from runward.worker.deliveries import DeliveryWorker
 from runward.worker.leases import Heartbeat
 from runward.worker.main import Worker
@@ -26,7 +27,9 @@ async def run_worker(worker: Worker, stop: asyncio.Event, drain: timedelta, vers
         list_dropped=executions.list_dropped,
         on_lost=executions.mark_lost,
     )
-    deliveries = DeliveryWorker(services.storage, services.posts, services.registry.policies)
+    deliveries = DeliveryWorker(
+        services.storage, SignedPostClient(services.registry.egress), services.registry.policies
+    )
     reaper = Reaper(
         services.storage.database,
         services.storage.vault,

@@ -10,6 +10,9 @@ IdPointers: TypeAlias = Mapping[str, Mapping[str, str]]
 """The path of a resource, and JSON pointers to its parameters in a response."""
 
 _KEY: Final[IdPointers] = {"/v1/keys/{key_id}": {"key_id": "/id"}}
+_WEBHOOK_ENDPOINT: Final[IdPointers] = {
+    "/v1/webhook_endpoints/{endpoint_id}": {"endpoint_id": "/id"}
+}
 _TOOL: Final[IdPointers] = {"/v1/tools/{name}": {"name": "/name"}}
 _TOOL_CALL: Final[IdPointers] = {
     "/v1/runs/{run_id}/tool_calls/{call_id}": {"run_id": "/run_id", "call_id": "/call_id"}
@@ -26,6 +29,7 @@ ID_POINTERS: Final[Mapping[str, IdPointers]] = {
     "ModelObject": {"/v1/models/{model}": {"model": "/id"}},
     "NewKey": _KEY,
     "NewTool": _TOOL,
+    "NewWebhookEndpoint": _WEBHOOK_ENDPOINT,
     "PendingAction": _TOOL_CALL,
     "Project": {"/v1/projects/{project_id}": {"project_id": "/id"}},
     "ResponseObject": {"/v1/responses/{response_id}": {"response_id": "/id"}},
@@ -34,12 +38,19 @@ ID_POINTERS: Final[Mapping[str, IdPointers]] = {
     "Session": {"/v1/sessions/{session_id}": {"session_id": "/id"}},
     "Tool": _TOOL,
     "ToolCall": _TOOL_CALL,
+    "WebhookDelivery": {"/v1/webhook_deliveries/{delivery_id}": {"delivery_id": "/id"}},
+    "WebhookEndpoint": _WEBHOOK_ENDPOINT,
 }
 """The IDs in each response, by the name of its schema."""
 
 QUERY_PARAMETERS: Final[Mapping[str, Mapping[str, str]]] = {
-    "Run": {"list_approvals": "run_id", "list_runs": "parent_run_id"},
+    "Run": {
+        "list_approvals": "run_id",
+        "list_runs": "parent_run_id",
+        "list_webhook_deliveries": "run_id",
+    },
     "Session": {"list_runs": "session_id"},
+    "WebhookEndpoint": {"list_webhook_deliveries": "webhook_endpoint_id"},
 }
 """The operations that accept a resource's ID as a query parameter, by the name of the resource's
 schema."""

@@ -49,6 +49,7 @@ from runward.domain.registry.tools import (
 from runward.domain.run.config import AgentKind
 from runward.domain.run.decisions import Decision
 from runward.domain.run.items import MessageRole
+from runward.domain.run.notifications import NotificationPattern
 from runward.domain.run.resolve import Callback, Resolution
 from runward.domain.run.sessions import ConflictMode
 
@@ -186,6 +187,10 @@ NAMED: Final[Mapping[str, tuple[Any, str]]] = {
     "ResponseItemStatus": (ItemStatus, "Status of an output item."),
     "ResponseOutputPart": (ResponseOutputPart, "A part of a message of a response."),
     "ResponseInputPart": (ResponseInputPart, "A part of a message, in OpenAI's format."),
+    "NotificationPattern": (
+        NotificationPattern,
+        "A type of notification, or all types with a prefix.",
+    ),
     "RegisteredToolType": (
         Literal["webhook", "agent", "client", "hosted"],
         "How Runward executes a tool that a project registers.",

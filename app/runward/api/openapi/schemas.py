@@ -43,6 +43,7 @@ _OF_A_SESSION: Final[Json] = {
     },
 }
 _POSTED_TYPES: Final[Mapping[str, Any]] = {
+    "Notification": webhook_data.Notification,
     "ToolRequest": webhook_data.ToolRequest,
     "ToolEnvelope": ToolEnvelope,
     "GuardrailRequest": webhook_data.GuardrailRequest,

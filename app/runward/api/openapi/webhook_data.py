@@ -86,6 +86,24 @@ class ToolCallCancellation(TypedDict):
     """Why Runward no longer waits: `run_cancelled`, `run_ended`, or `timed_out`."""
 
 
+@documented
+class Notification(TypedDict):
+    """A notification of an event to a webhook endpoint."""
+
+    type: str
+    """Type of the notification, such as `run.completed`. docs/how-to/webhook-endpoints.md lists the
+    types."""
+    id: str
+    """ID of the event, and the `webhook-id` of the request. Use it to recognize a repeated
+    notification."""
+    timestamp: str
+    """When the event was committed, according to the database's clock."""
+    data: JsonObject
+    """Data of the event: `run_id`, `sequence`, and the fields of the event that contain no texts or
+    values of clients, models, tools, and approvers. With `include`, the data of the last event of a
+    run is complete."""
+
+
 ToolRequest: TypeAlias = Annotated[
     ToolCallRequest | ToolCallCancellation,
     Field(discriminator="type", description="A request to a webhook tool."),

@@ -1,10 +1,11 @@
-"""The requests that Runward sends (OpenAPI 3.1, `webhooks`): calls of tools, guardrails, and hooks.
+"""The requests that Runward sends (OpenAPI 3.1, `webhooks`): calls of tools, guardrails, and hooks,
+and notifications.
 They are signed with Standard Webhooks, https://www.standardwebhooks.com. The details are in
 docs/reference/webhook-requests.md and docs/reference/guardrail-requests.md."""
 
 from typing import Final
 
-from runward.api.http.models import RUN_ID
+from runward.api.http.models import APPROVAL_ID, DIGEST, RUN_ID
 from runward.api.openapi.tidy import Json
 
 _CALL_ID: Final = "call_019a5f1e8c537e648f3a7d9cbc5f4e82"
@@ -37,6 +38,35 @@ _ABOUT: Final[Json] = {
 _URL: Final = "http://127.0.0.1:8080/v1/callbacks/cb_5f1e"
 
 EXAMPLES: Final[Json] = {
+    "Notification": {
+        "run": {
+            "summary": "A completed run",
+            "value": {
+                "type": "run.completed",
+                "id": "evt_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_7",
+                "timestamp": "2026-11-02T09:30:00.125000Z",
+                "data": {"run_id": RUN_ID, "sequence": 7},
+            },
+        },
+        "approval": {
+            "summary": "A requested approval",
+            "value": {
+                "type": "approval.requested",
+                "id": "evt_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_4",
+                "timestamp": "2026-11-02T09:30:00.125000Z",
+                "data": {
+                    "run_id": RUN_ID,
+                    "sequence": 4,
+                    "approval_id": APPROVAL_ID,
+                    "call_id": "call_1",
+                    "tool": "pay",
+                    "tool_version": 1,
+                    "digest": DIGEST,
+                    "expires_in_seconds": 604800,
+                },
+            },
+        },
+    },
     "ToolRequest": {
         "call": {
             "summary": "A tool call",
@@ -162,6 +192,7 @@ def build_webhooks() -> Json:
                 "default": _NO_VERDICT,
             },
         ),
+        "notification": _build_notification(),
         "hook": _post(
             "receive_hook",
             "Policy",
@@ -179,6 +210,23 @@ def build_webhooks() -> Json:
             },
         ),
     }
+
+
+def _build_notification() -> Json:
+    return _post(
+        "receive_notification",
+        "Webhook endpoints",
+        "Receive a notification",
+        "Runward sends a notification to each webhook endpoint that selects its type, and to the "
+        "`webhook` of the run. The `Idempotency-Key` has the same value as the `webhook-id`. The "
+        "order of notifications is not guaranteed.",
+        "Notification",
+        {
+            "2XX": {"description": "The endpoint received the notification."},
+            "410": {"description": "Runward disables the endpoint."},
+            "default": {"description": "Runward sends the notification again, over three days."},
+        },
+    )
 
 
 _NO_VERDICT: Final[Json] = {

@@ -37,7 +37,7 @@ EVENT_TYPES: Final = tuple(_TYPES)
 NOTIFICATION_TYPES: Final = (*_TYPES.values(), ENDPOINT_DISABLED)
 _ENDING_TYPES: Final = frozenset(kind.type for kind in RUN_ENDINGS.values())
 
-Pattern: TypeAlias = Literal[
+NotificationPattern: TypeAlias = Literal[
     "*",
     "run.*",
     "run.created",
@@ -57,7 +57,7 @@ Pattern: TypeAlias = Literal[
     "webhook_endpoint.disabled",
 ]
 """A type of notification, or all types with a prefix."""
-Events = Annotated[tuple[Pattern, ...], Field(min_length=1, max_length=32)]
+Events = Annotated[tuple[NotificationPattern, ...], Field(min_length=1, max_length=32)]
 Include = Annotated[tuple[Literal["output"], ...], Field(max_length=1)]
 
 RETRY_SECONDS: Final = (5, 300, 1800, 7200, 18_000, 36_000, 50_400, 72_000, 86_400)

@@ -3,7 +3,8 @@
 The events are ordered by the number of their transaction, then by run, then by sequence number. A
 transaction with a lower number may commit later than one with a higher number. Therefore, a reader
 sees only transactions below the horizon: the oldest transaction that was open when the query began.
-All transactions below it have ended, so nothing can be added there. See
+All transactions below it have ended, so nothing can be added there. Events from before migration
+0030 have no number, and are not in the log. See
 docs/decisions/webhook-endpoints.md.
 """
 

@@ -1,5 +1,5 @@
-"""The tables of the deployment and of registered resources: workers, projects, their keys and the
-console's sessions, secrets, tools, agents, MCP servers, policies and webhook endpoints. Only the
+"""The tables of the deployment and of registered resources: workers, projects, their keys, the
+console's sessions, idempotency keys, secrets, tools, agents, MCP servers and policies. Only the
 package `store` knows their columns. `runward.store.postgres.tables` contains all other tables."""
 
 from sqlalchemy import (
@@ -15,6 +15,7 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     PrimaryKeyConstraint,
+    SmallInteger,
     Table,
     Text,
     Uuid,
@@ -62,6 +63,29 @@ console_sessions = Table(
     ),
     # As for keys, this look-up is needed before the project is known.
     Index("console_sessions_token", "token_hmac", unique=True),
+)
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    project_column(),
+    Column("key", Text, nullable=False),
+    Column("route", Text, nullable=False),
+    Column("body_digest", Text, nullable=False),
+    Column("resource_id", Uuid),
+    Column("status", SmallInteger),
+    Column("answer", LargeBinary),
+    Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
+    Column("expires_at", TIMESTAMP, nullable=False),
+    PrimaryKeyConstraint("project_id", "key"),
+    Index("idempotency_keys_expiry", "expires_at"),
+    Index(
+        "idempotency_keys_answers",
+        "project_id",
+        "route",
+        postgresql_ops={"route": "text_pattern_ops"},
+        postgresql_where=text("answer IS NOT NULL"),
+    ),
 )
 
 secrets = Table(
@@ -177,40 +201,6 @@ workers = Table(
     Column("started_at", TIMESTAMP, nullable=False, server_default=NOW),
     Column("heartbeat_at", TIMESTAMP, nullable=False, server_default=NOW),
 )
-
-webhook_endpoints = Table(
-    "webhook_endpoints",
-    metadata,
-    Column("project_id", Uuid, ForeignKey("projects.id"), nullable=False),
-    Column("id", Uuid, nullable=False),
-    Column("url", Text, nullable=False),
-    Column("description", Text, nullable=False),
-    Column("events", ARRAY(Text), nullable=False),
-    Column("include", ARRAY(Text), nullable=False),
-    Column("enabled", Boolean, nullable=False),
-    Column("disabled_reason", Text),
-    # Earlier events cause no deliveries.
-    Column("enabled_at", TIMESTAMP, nullable=False, server_default=NOW),
-    # The first failed attempt since the last successful one.
-    Column("failing_since", TIMESTAMP),
-    Column("secret", LargeBinary, nullable=False),
-    Column("former_secret", LargeBinary),
-    Column("former_secret_until", TIMESTAMP),
-    Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
-    Column("updated_at", TIMESTAMP, nullable=False, server_default=NOW),
-    PrimaryKeyConstraint("project_id", "id"),
-    CheckConstraint("NOT enabled OR disabled_reason IS NULL", name="reason_iff_disabled"),
-)
-
-webhook_cursors = Table(
-    "webhook_cursors",
-    metadata,
-    Column("project_id", Uuid, ForeignKey("projects.id"), primary_key=True),
-    # All events of the project up to this transaction have their deliveries.
-    Column("transaction_id", BigInteger, nullable=False),
-)
-"""The projects that have or had webhook endpoints or runs with a `webhook`. Rows are never
-deleted, so that a process can remember that a project has one."""
 
 deployment = Table(
     "deployment",

@@ -22,7 +22,6 @@ from sqlalchemy import (
     ForeignKeyConstraint,
     Index,
     Integer,
-    LargeBinary,
     PrimaryKeyConstraint,
     SmallInteger,
     Table,
@@ -33,7 +32,6 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 
 from runward.domain.events.values import ApprovalStatus
-from runward.domain.run.notifications import DeliveryStatus
 from runward.domain.run.sessions import ConflictMode
 from runward.domain.run.state import ACTION_PHASES, CallPhase, SegmentKind
 from runward.domain.run.status import OPEN, TERMINAL, RunStatus
@@ -54,16 +52,16 @@ from runward.store.postgres.registry_tables import (
     api_keys,
     console_sessions,
     deployment,
+    idempotency_keys,
     mcp_servers,
     project_policies,
     projects,
     secrets,
     tool_versions,
     tools,
-    webhook_cursors,
-    webhook_endpoints,
     workers,
 )
+from runward.store.postgres.webhook_tables import webhook_deliveries, webhook_endpoints
 
 __all__ = [
     "OPEN_STATUSES",
@@ -89,7 +87,6 @@ __all__ = [
     "tool_calls",
     "tool_versions",
     "tools",
-    "webhook_cursors",
     "webhook_deliveries",
     "webhook_endpoints",
     "workers",
@@ -245,8 +242,7 @@ run_events = Table(
     Column("type", Text, nullable=False),
     Column("data", JSON, nullable=False),
     Column("created_at", TIMESTAMP, nullable=False),
-    # The place of the event's transaction in the log of the project. Null for events from before
-    # migration 0030. After a restore, `runward.store.live.project_log` adds an offset.
+    # The place in the log of the project, see `runward.store.live.project_log`.
     Column("transaction_id", BigInteger, server_default=TRANSACTION_ID),
     PrimaryKeyConstraint("project_id", "run_id", "seq"),
     CheckConstraint("seq > 0", name="seq_from_one"),
@@ -384,73 +380,4 @@ late_callbacks = Table(
     PrimaryKeyConstraint("project_id", "id"),
     run_foreign_key(),
     Index("late_callbacks_run", "project_id", "run_id"),
-)
-
-idempotency_keys = Table(
-    "idempotency_keys",
-    metadata,
-    project_column(),
-    Column("key", Text, nullable=False),
-    Column("route", Text, nullable=False),
-    Column("body_digest", Text, nullable=False),
-    Column("resource_id", Uuid),
-    Column("status", SmallInteger),
-    Column("answer", LargeBinary),
-    Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
-    Column("expires_at", TIMESTAMP, nullable=False),
-    PrimaryKeyConstraint("project_id", "key"),
-    Index("idempotency_keys_expiry", "expires_at"),
-    Index(
-        "idempotency_keys_answers",
-        "project_id",
-        "route",
-        postgresql_ops={"route": "text_pattern_ops"},
-        postgresql_where=text("answer IS NOT NULL"),
-    ),
-)
-
-webhook_deliveries = Table(
-    "webhook_deliveries",
-    metadata,
-    project_column(),
-    Column("id", Uuid, nullable=False),
-    # Null for the `webhook` of a run, whose address and options are in this row.
-    Column("endpoint_id", Uuid),
-    Column("url", Text),
-    Column("include", ARRAY(Text), nullable=False, server_default=text("'{}'")),
-    # Deliveries with the same target share a limit of concurrent requests.
-    Column("target", Uuid, nullable=False),
-    Column("message_id", Text, nullable=False),
-    Column("type", Text, nullable=False),
-    # The event, or the data of a notification that is about no run. There is no foreign key to
-    # runs, because its lock would delay the steps of the run.
-    Column("run_id", Uuid),
-    Column("seq", Integer),
-    Column("data", JSON),
-    Column("status", Text, nullable=False, server_default=text("'pending'")),
-    # Attempts since the delivery was created or redelivered, all claims, and what was answered.
-    Column("attempt", SmallInteger, nullable=False, server_default=text("0")),
-    Column("claims", Integer, nullable=False, server_default=text("0")),
-    Column("attempts", JSON, nullable=False, server_default=text("'[]'")),
-    Column("next_attempt_at", TIMESTAMP),
-    Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
-    Column("ended_at", TIMESTAMP),
-    PrimaryKeyConstraint("project_id", "id"),
-    ForeignKeyConstraint(
-        ["project_id", "endpoint_id"],
-        ["webhook_endpoints.project_id", "webhook_endpoints.id"],
-        ondelete="CASCADE",
-    ),
-    enum_check("status", DeliveryStatus),
-    CheckConstraint("(status = 'pending') = (ended_at IS NULL)", name="ended_iff_not_pending"),
-    CheckConstraint("(status = 'pending') = (next_attempt_at IS NOT NULL)", name="due_iff_pending"),
-    CheckConstraint("(endpoint_id IS NULL) = (url IS NOT NULL)", name="one_address"),
-    # An event is enqueued at most once for each target.
-    Index("webhook_deliveries_event", "project_id", "run_id", "seq", "target", unique=True),
-    Index("webhook_deliveries_endpoint", "project_id", "endpoint_id", "id"),
-    partial_index(
-        "webhook_deliveries_due", "target", "next_attempt_at", where="status = 'pending'"
-    ),
-    partial_index("webhook_deliveries_next", "next_attempt_at", where="status = 'pending'"),
-    Index("webhook_deliveries_age", "created_at"),
 )
