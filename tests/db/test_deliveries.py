@@ -14,6 +14,7 @@ from runward.store.webhooks.deliveries import Attempt, ClaimedDelivery
 from runward.store.webhooks.endpoints import StoredEndpoint
 from tests.db.store import PROJECT, Store, step
 from tests.db.test_outside import reaper
+from tests.db.test_project_log import pass_horizon
 
 MANY = 100
 
@@ -84,6 +85,7 @@ async def test_each_event_is_enqueued_once_for_each_endpoint_that_selects_it(sto
     await store.committed(step(state, "message.completed", "run.waiting"))
     assert await due(store)
     assert await enqueue(store) == 4
+    await pass_horizon(store)
     assert await enqueue(store) == 0
     assert not await due(store)
     found = {(row.endpoint_id, row.message_id, row.type) for row in await stored(store)}
@@ -106,6 +108,7 @@ async def test_a_long_transaction_delays_no_notification(store: Store) -> None:
         await store.committed(step(state, "run.waiting"))
         assert await enqueue(store) == 1
         assert await due(store)  # the cursor could not pass them
+    await pass_horizon(store)
     assert await enqueue(store) == 0
     assert not await due(store)
 
@@ -130,6 +133,7 @@ async def test_a_backlog_is_enqueued_in_batches(
     for _ in range(12):
         await store.committed(step(state, "run.waiting"))
     await store.committed(step(state, *["run.waiting"] * 7))  # one transaction
+    await pass_horizon(store)
     batches = [await enqueue(store) for _ in range(6)]
     assert sum(batches) == 19
     assert max(batches) <= 11

@@ -8,9 +8,16 @@ import pytest
 from sqlalchemy import text
 
 from runward.store.live import project_log
-from runward.store.live.project_log import LogPosition, find_end, read_log
+from runward.store.live.project_log import HORIZON, LogPosition, find_end, read_log
 from runward.store.postgres.db import Tx
 from tests.db.store import PROJECT, Store, step
+
+
+async def pass_horizon(store: Store) -> None:
+    """Wait until all transactions that are open now have ended, also those of other tests that use
+    the same server."""
+    number = await store.value("SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint)")
+    await store.until(f"SELECT {HORIZON} > :number", number=number)
 
 
 async def follow(
@@ -43,12 +50,14 @@ async def all_events(store: Store) -> list[str]:
 
 async def test_an_event_that_commits_late_is_read_after_the_ones_before_it(store: Store) -> None:
     state, other = await store.leased(), await store.leased()
+    await pass_horizon(store)
     cursor, seen = await follow(store, LogPosition())
     async with store.locked(state.id) as late:
         await store.bump(late, state.id, "late")
         await store.committed(step(other, "early"))
         cursor, meanwhile = await follow(store, cursor)
         assert meanwhile == []  # "early" has a higher number than the open transaction
+    await pass_horizon(store)
     cursor, rest = await follow(store, cursor)
     assert len(rest) == 2
     assert sorted(seen + rest) == await all_events(store)
@@ -74,6 +83,7 @@ async def test_many_writers_at_once_leave_no_gap_for_a_reader(store: Store) -> N
 
     reading = asyncio.create_task(read())
     await asyncio.gather(*(write(number) for number in range(12)))
+    await pass_horizon(store)
     writing = False
     seen = await reading
     assert sorted(seen) == await all_events(store)
@@ -85,6 +95,7 @@ async def test_the_end_of_the_log_precedes_every_later_event(store: Store) -> No
     async with open_transaction(store), store.autocommit.connect() as tx:
         end = await find_end(tx)
     await store.committed(step(state, "later"))
+    await pass_horizon(store)
     _, seen = await follow(store, end)
     assert seen == [f"evt_{state.id.hex}_3"]
 
@@ -92,6 +103,7 @@ async def test_the_end_of_the_log_precedes_every_later_event(store: Store) -> No
 async def test_the_events_of_one_transaction_are_read_over_several_pages(store: Store) -> None:
     state = await store.leased()
     await store.committed(step(state, *("many" for _ in range(9))))
+    await pass_horizon(store)
     _, seen = await follow(store, LogPosition(), 2)
     assert seen[-9:] == [f"evt_{state.id.hex}_{n}" for n in range(3, 12)]
 
@@ -105,8 +117,10 @@ async def test_a_restored_database_continues_its_log(store: Store) -> None:
     await store.sql("UPDATE run_events SET transaction_id = transaction_id + 1000000")
     async with store.pool.begin() as tx:
         assert await project_log.continue_numbers(tx) > 900_000
+    await pass_horizon(store)
     cursor, seen = await follow(store, LogPosition())
     await store.committed(step(state, "after the restore"))
+    await pass_horizon(store)
     _, rest = await follow(store, cursor)
     assert (len(seen), rest) == (2, [f"evt_{state.id.hex}_3"])
     async with store.pool.begin() as tx:

@@ -1,9 +1,10 @@
 """Enqueue the deliveries of events. The log of the project is the outbox: a cursor moves over it,
 and each event behind the cursor has its deliveries.
 
-The cursor stops before the horizon of the log, but the events after the horizon are enqueued at
-once. Until the cursor has passed them, they are read again, and a unique index rejects their
-second delivery. Therefore, a long transaction on the same server delays no notification.
+The cursor stops before the horizon of the log, but the next BATCH events are enqueued at once, also
+after the horizon. Until the cursor has passed them, they are read again, and a unique index rejects
+their second delivery. Therefore, another long transaction on the same server delays no notification
+before the project has BATCH more events.
 """
 
 import hashlib
