@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from runward.store.live import project_log
-from runward.store.live.project_log import HORIZON, LogPosition, find_end, read_log
+from runward.store.live.project_log import LogPosition, find_end, read_log
 from runward.store.postgres.db import Tx
 from tests.db.store import PROJECT, Store, step
 
@@ -17,7 +17,8 @@ async def pass_horizon(store: Store) -> None:
     """Wait until all transactions that are open now have ended, also those of other tests that use
     the same server."""
     number = await store.value("SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint)")
-    await store.until(f"SELECT {HORIZON} > :number", number=number)
+    passed = "CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint) > :number"
+    await store.until(f"SELECT {passed}", number=number)
 
 
 async def follow(
@@ -92,6 +93,7 @@ async def test_many_writers_at_once_leave_no_gap_for_a_reader(store: Store) -> N
 
 async def test_the_end_of_the_log_precedes_every_later_event(store: Store) -> None:
     state = await store.leased()
+    await pass_horizon(store)
     async with open_transaction(store), store.autocommit.connect() as tx:
         end = await find_end(tx)
     await store.committed(step(state, "later"))
