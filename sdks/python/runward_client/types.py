@@ -799,7 +799,8 @@ class Concurrency(TypedDict):
     limit: NotRequired[int]
     """Maximum number of calls of the tool, or of the group, that run at the same time."""
     group: NotRequired[str | None]
-    """Name of a group of tools that share the limit. Null: the limit applies to this tool alone."""
+    """Name of a group of tools that share the limit. If their limits differ, the lowest limit of
+    the calls that run applies. Null: the limit applies to this tool alone."""
     serial: NotRequired[bool]
     """Whether a call of the tool runs alone: after all earlier calls of the run, and before all
     later ones."""
@@ -811,7 +812,8 @@ class ConcurrencyInput(TypedDict):
     """Maximum number of calls of the tool, or of the group, that run at the same time. Default:
     8."""
     group: NotRequired[str | None]
-    """Name of a group of tools that share the limit. Null: the limit applies to this tool alone."""
+    """Name of a group of tools that share the limit. If their limits differ, the lowest limit of
+    the calls that run applies. Null: the limit applies to this tool alone."""
     serial: NotRequired[bool]
     """Whether a call of the tool runs alone: after all earlier calls of the run, and before all
     later ones. Default: false."""
@@ -1072,6 +1074,22 @@ class CreateSession(TypedDict):
     """What happens to a run that is started while another run of the session is open. `queue`:
     the new run waits. `reject`: the new run is refused with 409. `cancel_previous`: the
     earlier open runs are cancelled. Default: `queue`."""
+
+
+class CreateWebhookEndpoint(TypedDict):
+    """A webhook endpoint to create."""
+    url: str
+    """URL that receives the notifications. Runward checks its address before each attempt."""
+    description: NotRequired[str]
+    """Description for people. Default: an empty string."""
+    events: NotRequired[list[NotificationPattern]]
+    """Types of the notifications. `run.*` selects all types that begin with `run.`, and `*`
+    selects all types. Default: ["*"]."""
+    include: NotRequired[list[Literal['output']]]
+    """Content that the notifications contain. `output`: the output or the error message of a run
+    that has ended. Default: an empty list."""
+    enabled: NotRequired[bool]
+    """Whether the endpoint receives notifications. Default: true."""
 
 
 class DeletedConversation(TypedDict):
@@ -2758,6 +2776,50 @@ class NewTool(TypedDict):
     """When this version of the resource was created."""
     secret: str
     """Signing secret of the tool's calls (`whsec_…`). Runward returns it only once."""
+
+
+class NewWebhookEndpoint(TypedDict):
+    """A webhook endpoint that was just created, with its signing secret."""
+    id: str
+    """ID of the webhook endpoint."""
+    object: Literal['webhook_endpoint']
+    """Always `webhook_endpoint`."""
+    url: str
+    """URL that receives the notifications."""
+    description: str
+    """Description for people."""
+    events: list[str]
+    """Types of the notifications that the endpoint receives."""
+    include: list[str]
+    """Content that the notifications contain."""
+    enabled: bool
+    """Whether the endpoint receives notifications."""
+    disabled_reason: DisabledReason | None
+    """Why Runward disabled the endpoint. Null if it is enabled, or if a client disabled it."""
+    failing_since: str | None
+    """When the first of the latest attempts failed. Null if the last attempt was successful."""
+    created_at: str
+    """When the endpoint was created."""
+    updated_at: str
+    """When the endpoint was last updated."""
+    secret: str
+    """Signing secret of the notifications (`whsec_…`). Runward returns it only once."""
+
+
+class Notification(TypedDict):
+    """A notification of an event to a webhook endpoint."""
+    type: str
+    """Type of the notification, such as `run.completed`. docs/how-to/webhook-endpoints.md lists
+    the types."""
+    id: str
+    """ID of the event, and the `webhook-id` of the request. Use it to recognize a repeated
+    notification."""
+    timestamp: str
+    """When the event was committed, according to the database's clock."""
+    data: JsonObject
+    """Data of the event: `run_id`, `sequence`, and the fields of the event that contain no texts
+    or values of clients, models, tools, and approvers. With `include`, the data of the last
+    event of a run is complete."""
 
 
 class OAuth(TypedDict):
@@ -4746,6 +4808,19 @@ class RunWaitingEvent(TypedDict):
     """Data of the event. Its fields depend on the event's type."""
 
 
+class RunWebhook(TypedDict):
+    """The webhook of a single run. Runward signs its notifications with the project's signing
+    secret."""
+    url: str
+    """URL that receives the notifications. Runward checks its address before each attempt."""
+    events: NotRequired[list[NotificationPattern]]
+    """Types of the notifications. `run.*` selects all types that begin with `run.`, and `*`
+    selects all types. Default: ["*"]."""
+    include: NotRequired[list[Literal['output']]]
+    """Content that the notifications contain. `output`: the output or the error message of the
+    run. Default: an empty list."""
+
+
 class Secret(TypedDict):
     """A stored secret, without its value."""
     object: Literal['secret']
@@ -5072,6 +5147,9 @@ class StartRun(TypedDict):
     """Context for rules and tools. The model never sees it. Null: no context."""
     metadata: NotRequired[dict[str, JsonValue]]
     """Custom metadata of the run: up to 64 keys and 16 KiB as JSON."""
+    webhook: NotRequired[RunWebhook | None]
+    """Webhook for notifications of this run, including the approvals of its child runs. Null:
+    only the project's webhook endpoints get notifications."""
 
 
 class StateUpdatedData(TypedDict):
@@ -6057,6 +6135,23 @@ class UpdateTool(TypedDict):
     models learn the size only from the images."""
 
 
+class UpdateWebhookEndpoint(TypedDict):
+    """The fields to update. `enabled: true` also enables an endpoint that Runward has disabled.
+    All its pending deliveries are then due."""
+    url: NotRequired[str]
+    """URL that receives the notifications. Runward checks its address before each attempt."""
+    description: NotRequired[str]
+    """Description for people."""
+    events: NotRequired[list[NotificationPattern]]
+    """Types of the notifications. `run.*` selects all types that begin with `run.`, and `*`
+    selects all types."""
+    include: NotRequired[list[Literal['output']]]
+    """Content that the notifications contain. `output`: the output or the error message of a run
+    that has ended."""
+    enabled: NotRequired[bool]
+    """Whether the endpoint receives notifications."""
+
+
 class Usage(TypedDict):
     """Tokens that the run has used so far, as the providers of its models reported them."""
     input_tokens: int
@@ -6111,6 +6206,123 @@ class UsageUpdatedEvent(TypedDict):
     """When the event was committed, according to the database's clock."""
     data: UsageUpdatedData
     """Data of the event. Its fields depend on the event's type."""
+
+
+class WebhookAttempt(TypedDict):
+    """One attempt of a delivery, with the endpoint's response."""
+    sent_at: str
+    """When Runward sent the request."""
+    duration_ms: float
+    """Milliseconds until the end of the response, or until the attempt failed."""
+    status_code: int | None
+    """HTTP status of the response. Null without a response."""
+    response_body: str | None
+    """First 4 KiB of the response as text. Null without a response, or after the content of the
+    run was erased."""
+    error: str | None
+    """Why the attempt failed without a response, or what is wrong with the response."""
+
+
+class WebhookDelivery(TypedDict):
+    """One notification to one endpoint, with all its attempts."""
+    id: str
+    """ID of the delivery."""
+    object: Literal['webhook_delivery']
+    """Always `webhook_delivery`."""
+    webhook_endpoint_id: str | None
+    """ID of the webhook endpoint. Null for the `webhook` of a run."""
+    run_id: str | None
+    """ID of the run. Null if the notification is about no run."""
+    event_id: str
+    """ID of the event. All attempts of all deliveries of an event have this ID as `webhook-id`."""
+    type: str
+    """Type of the notification."""
+    status: DeliveryStatus
+    """Status of the delivery."""
+    request: WebhookRequest
+    """Request that Runward sends."""
+    attempts: list[WebhookAttempt]
+    """The newest 20 attempts, oldest first."""
+    next_attempt_at: str | None
+    """When the next attempt is due. Null if there is none, or if it waits until the endpoint is
+    enabled."""
+    created_at: str
+    """When the delivery was created. Runward deletes deliveries 30 days later."""
+    ended_at: str | None
+    """When the delivery ended. Null while it is pending."""
+
+
+class WebhookDeliveryList(TypedDict):
+    """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
+    page, pass `first_id` as `before`."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[WebhookDelivery]
+    """Items of the page, in the requested order."""
+    first_id: str | None
+    """Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item,
+    or of the last resource that a search examined. Null if the page is empty and no search
+    can continue."""
+    last_id: str | None
+    """Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
+    continue."""
+    has_more: bool
+    """Whether there are more items after this page. If the request contains `before`, whether
+    there are more items before this page."""
+
+
+class WebhookEndpoint(TypedDict):
+    """An address that receives notifications of the project's events."""
+    id: str
+    """ID of the webhook endpoint."""
+    object: Literal['webhook_endpoint']
+    """Always `webhook_endpoint`."""
+    url: str
+    """URL that receives the notifications."""
+    description: str
+    """Description for people."""
+    events: list[str]
+    """Types of the notifications that the endpoint receives."""
+    include: list[str]
+    """Content that the notifications contain."""
+    enabled: bool
+    """Whether the endpoint receives notifications."""
+    disabled_reason: DisabledReason | None
+    """Why Runward disabled the endpoint. Null if it is enabled, or if a client disabled it."""
+    failing_since: str | None
+    """When the first of the latest attempts failed. Null if the last attempt was successful."""
+    created_at: str
+    """When the endpoint was created."""
+    updated_at: str
+    """When the endpoint was last updated."""
+
+
+class WebhookEndpointList(TypedDict):
+    """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
+    page, pass `first_id` as `before`."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[WebhookEndpoint]
+    """Items of the page, in the requested order."""
+    first_id: str | None
+    """Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item,
+    or of the last resource that a search examined. Null if the page is empty and no search
+    can continue."""
+    last_id: str | None
+    """Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
+    continue."""
+    has_more: bool
+    """Whether there are more items after this page. If the request contains `before`, whether
+    there are more items before this page."""
+
+
+class WebhookEndpointSecret(TypedDict):
+    """The new signing secret of a webhook endpoint. The previous secret stays valid for 24
+    hours."""
+    secret: str
+    """The new signing secret (`whsec_…`). Runward returns it only once."""
 
 
 class WebhookGuardrail(TypedDict):
@@ -6175,6 +6387,17 @@ class WebhookHookInput(TypedDict):
     timeout_seconds: NotRequired[float]
     """Timeout of one check or hook, in seconds. If a guardrail times out, Runward treats the
     timeout as a rejection. If a hook times out, the hook fails. Default: 10."""
+
+
+class WebhookRequest(TypedDict):
+    """The request that Runward sends for a delivery. Each attempt also has the headers `webhook-
+    timestamp` and `webhook-signature`."""
+    url: str
+    """URL that receives the notification."""
+    headers: dict[str, str]
+    """Headers that are the same for each attempt."""
+    body: JsonObject
+    """Body of the request."""
 
 
 class WorkerProcess(TypedDict):
@@ -6380,6 +6603,15 @@ class ListEventsQuery(TypedDict):
     is a new event."""
 
 
+class ListProjectEventsQuery(TypedDict):
+    """The query of `list_project_events`."""
+    after: NotRequired[str]
+    """Cursor: the `last_id` of the previous page. `latest` returns an empty page whose `last_id`
+    is the end of the log. By default, the log is read from the beginning."""
+    limit: NotRequired[int]
+    """Maximum number of events to return. Default: 100."""
+
+
 class ListApprovalsQuery(TypedDict):
     """The query of `list_approvals`."""
     status: NotRequired[ApprovalStatus]
@@ -6508,6 +6740,38 @@ class ListAgentVersionsQuery(TypedDict):
     `after`."""
 
 
+class ListWebhookEndpointsQuery(TypedDict):
+    """The query of `list_webhook_endpoints`."""
+    limit: NotRequired[int]
+    """Maximum number of items to return. Default: 20."""
+    after: NotRequired[str]
+    """Return the page that follows this cursor. Use the `last_id` of a page."""
+    before: NotRequired[str]
+    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
+    `after`."""
+    order: NotRequired[SortOrder]
+    """Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`."""
+
+
+class ListWebhookDeliveriesQuery(TypedDict):
+    """The query of `list_webhook_deliveries`."""
+    webhook_endpoint_id: NotRequired[str]
+    """ID of a webhook endpoint."""
+    run_id: NotRequired[str]
+    """ID of a run."""
+    status: NotRequired[DeliveryStatus]
+    """Status of the delivery."""
+    limit: NotRequired[int]
+    """Maximum number of items to return. Default: 20."""
+    after: NotRequired[str]
+    """Return the page that follows this cursor. Use the `last_id` of a page."""
+    before: NotRequired[str]
+    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
+    `after`."""
+    order: NotRequired[SortOrder]
+    """Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`."""
+
+
 class ListKeysQuery(TypedDict):
     """The query of `list_keys`."""
     limit: NotRequired[int]
@@ -6624,7 +6888,15 @@ Decision: TypeAlias = 'ApproveDecision | RejectDecision | EditDecision | Respond
 DecisionKind: TypeAlias = "Literal['approve', 'reject', 'edit', 'respond']"
 """Kind of a decision about a tool call. Later versions may add values."""
 
-ErrorCode: TypeAlias = "Literal['unauthenticated', 'forbidden', 'insufficient_scope', 'not_found', 'run_not_found', 'run_erased', 'call_not_found', 'approval_not_found', 'response_not_found', 'model_not_found', 'tool_not_found', 'agent_not_found', 'mcp_server_not_found', 'secret_not_found', 'session_not_found', 'key_not_found', 'project_not_found', 'callback_not_found', 'conflict', 'approval_already_decided', 'digest_mismatch', 'decision_not_allowed', 'run_ended', 'run_unreadable', 'session_busy', 'call_not_waiting', 'too_early', 'result_already_given', 'already_exists', 'idempotency_in_flight', 'gone', 'late_callback', 'bad_request', 'invalid_json', 'request_timeout', 'payload_too_large', 'unsupported_media_type', 'invalid_request', 'unknown_model', 'unknown_tool', 'unknown_agent', 'unsupported_parameter', 'previous_response_not_found', 'idempotency_key_reused', 'mcp_unreachable', 'too_many_requests', 'unavailable', 'method_not_allowed', 'headers_too_large', 'internal_error']"
+DeliveryStatus: TypeAlias = "Literal['pending', 'delivered', 'failed']"
+"""Status of a delivery. `pending`: Runward will make an attempt. `delivered`: the endpoint
+answered with a 2xx status. `failed`: all attempts failed. Later versions may add values."""
+
+DisabledReason: TypeAlias = "Literal['gone', 'failing']"
+"""Why Runward disabled an endpoint. `gone`: it answered with status 410. `failing`: all
+attempts of three days failed. Later versions may add values."""
+
+ErrorCode: TypeAlias = "Literal['unauthenticated', 'forbidden', 'insufficient_scope', 'not_found', 'run_not_found', 'run_erased', 'call_not_found', 'approval_not_found', 'response_not_found', 'model_not_found', 'tool_not_found', 'agent_not_found', 'mcp_server_not_found', 'secret_not_found', 'session_not_found', 'key_not_found', 'project_not_found', 'webhook_endpoint_not_found', 'webhook_delivery_not_found', 'callback_not_found', 'conflict', 'approval_already_decided', 'digest_mismatch', 'decision_not_allowed', 'run_ended', 'run_unreadable', 'session_busy', 'call_not_waiting', 'too_early', 'result_already_given', 'already_exists', 'idempotency_in_flight', 'gone', 'late_callback', 'bad_request', 'invalid_json', 'request_timeout', 'payload_too_large', 'unsupported_media_type', 'invalid_request', 'unknown_model', 'unknown_tool', 'unknown_agent', 'unsupported_parameter', 'previous_response_not_found', 'idempotency_key_reused', 'mcp_unreachable', 'too_many_requests', 'unavailable', 'method_not_allowed', 'headers_too_large', 'internal_error']"
 """Stable error code, for programs. Later versions may add values."""
 
 Event: TypeAlias = 'RunCreatedEvent | RunStartedEvent | RunWaitingEvent | RunResumedEvent | RunCompletedEvent | RunFailedEvent | RunCancelledEvent | RunIncompleteEvent | RunExpiredEvent | MessageCompletedEvent | ReasoningCompletedEvent | ToolCallCreatedEvent | ToolCallApprovalRequestedEvent | ToolCallApprovalDecidedEvent | ToolCallStartedEvent | ToolCallProgressEvent | ToolCallCompletedEvent | ToolCallFailedEvent | ToolCallTimedOutEvent | ToolCallRejectedEvent | ToolCallOutcomeUnknownEvent | ToolCallCancelledEvent | HandoffCompletedEvent | StateUpdatedEvent | InputReceivedEvent | UsageUpdatedEvent | ModelRetriedEvent | ModelSettingDroppedEvent | ModelCallsChangedEvent'
@@ -6726,6 +6998,9 @@ MessagePhase: TypeAlias = "Literal['commentary', 'final_answer']"
 MessageRole: TypeAlias = "Literal['user', 'assistant', 'system']"
 """Role of a message's author. Later versions may add values."""
 
+NotificationPattern: TypeAlias = "Literal['*', 'run.*', 'run.created', 'run.started', 'run.waiting', 'run.resumed', 'run.completed', 'run.failed', 'run.cancelled', 'run.incomplete', 'run.expired', 'approval.*', 'approval.requested', 'approval.decided', 'approval.expired', 'tool_call.outcome_unknown', 'webhook_endpoint.disabled']"
+"""A type of notification, or all types with a prefix."""
+
 RegisteredToolType: TypeAlias = "Literal['webhook', 'agent', 'client', 'hosted']"
 """How Runward executes a tool that a project registers."""
 
@@ -6799,10 +7074,11 @@ child run. `in_progress`: a worker executes the run, or the run waits only for c
 deadline passed while the run was waiting. Later versions may add values."""
 
 Scope: TypeAlias = "Literal['runs:read', 'runs:write', 'tools:write', 'approvals:decide', 'admin']"
-"""Permission of an API key. `runs:read`: read all resources except API keys. `runs:write`:
-start and change runs and sessions. `tools:write`: change tools, agents, MCP servers,
-secrets, and the policy. `approvals:decide`: decide on approvals and record unknown
-outcomes. `admin`: manage API keys. Later versions may add values."""
+"""Permission of an API key. `runs:read`: read all resources except API keys and webhook
+endpoints. `runs:write`: start and change runs and sessions. `tools:write`: change tools,
+agents, MCP servers, secrets, and the policy. `approvals:decide`: decide on approvals and
+record unknown outcomes. `admin`: manage API keys and webhook endpoints. Later versions
+may add values."""
 
 SessionItem: TypeAlias = 'SessionMessageItem | SessionToolCallItem | SessionToolResultItem | SessionReasoningItem | SessionHostedCallItem'
 """An item of a conversation. Later versions may add types. Clients must ignore unknown

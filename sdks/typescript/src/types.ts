@@ -657,6 +657,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the events of all runs
+         * @description List the events of all runs of the project, including child runs. A client that always passes
+         *     the last `last_id` gets each event exactly once, and misses none. The events of one run are in
+         *     order. If there is no new event, `last_id` repeats the cursor.
+         *
+         *     Requires the scope `runs:read` or `runs:write`.
+         */
+        get: operations["list_project_events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/approvals": {
         parameters: {
             query?: never;
@@ -1295,6 +1319,185 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/webhook_endpoints": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List webhook endpoints
+         * @description List webhook endpoints, without their secrets.
+         *
+         *     Requires the scope `admin`.
+         */
+        get: operations["list_webhook_endpoints"];
+        put?: never;
+        /**
+         * Create a webhook endpoint
+         * @description Create a webhook endpoint. The response contains its signing secret, which Runward returns
+         *     only once.
+         *
+         *     Requires the scope `admin`.
+         */
+        post: operations["create_webhook_endpoint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhook_endpoints/{endpoint_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a webhook endpoint
+         * @description Get a webhook endpoint, without its secret.
+         *
+         *     Requires the scope `admin`.
+         */
+        get: operations["get_webhook_endpoint"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a webhook endpoint
+         * @description Delete a webhook endpoint and its deliveries.
+         *
+         *     Requires the scope `admin`.
+         */
+        delete: operations["delete_webhook_endpoint"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a webhook endpoint
+         * @description Update a webhook endpoint. A new URL also applies to its pending deliveries. While an
+         *     endpoint is disabled, new events cause no deliveries, and pending deliveries wait.
+         *
+         *     Requires the scope `admin`.
+         */
+        patch: operations["update_webhook_endpoint"];
+        trace?: never;
+    };
+    "/v1/webhook_endpoints/{endpoint_id}/rotate_secret": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Rotate a webhook endpoint's signing secret
+         * @description Create a new signing secret for a webhook endpoint. For 24 hours, Runward signs notifications
+         *     with the new secret and with the previous one.
+         *
+         *     Requires the scope `admin`.
+         */
+        post: operations["rotate_webhook_secret"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhook_endpoints/{endpoint_id}/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a test notification
+         * @description Send a notification of the type `webhook_endpoint.test`. Runward makes one attempt. Get the
+         *     delivery to see the response of the endpoint. A disabled endpoint cannot be tested.
+         *
+         *     Requires the scope `admin`.
+         */
+        post: operations["test_webhook_endpoint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhook_deliveries": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List webhook deliveries
+         * @description List the deliveries of all notifications, newest first, with their requests and the responses
+         *     of the endpoints. Runward keeps a delivery for 30 days.
+         *
+         *     Requires the scope `admin`.
+         */
+        get: operations["list_webhook_deliveries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhook_deliveries/{delivery_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a webhook delivery
+         * @description Get a delivery with its request and all its attempts.
+         *
+         *     Requires the scope `admin`.
+         */
+        get: operations["get_webhook_delivery"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/webhook_deliveries/{delivery_id}/redeliver": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Send a notification again
+         * @description Send a notification again, with the same ID and a new schedule of attempts. If the delivery
+         *     is pending, its next attempt is due now. If its endpoint is disabled, enable the endpoint
+         *     first.
+         *
+         *     Requires the scope `admin`.
+         */
+        post: operations["redeliver_webhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/keys": {
         parameters: {
             query?: never;
@@ -1547,6 +1750,26 @@ export interface webhooks {
          * @description Runward calls a guardrail to check a tool call, an input, or an output. Runward treats a response without a valid verdict as a rejection.
          */
         post: operations["receive_guardrail_question"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    notification: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Receive a notification
+         * @description Runward sends a notification to each webhook endpoint that selects its type, and to the `webhook` of the run. The `Idempotency-Key` has the same value as the `webhook-id`. The order of notifications is not guaranteed.
+         */
+        post: operations["receive_notification"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3092,7 +3315,10 @@ export interface components {
              * @default 8
              */
             limit?: number;
-            /** @description Name of a group of tools that share the limit. Null: the limit applies to this tool alone. */
+            /**
+             * @description Name of a group of tools that share the limit. If their limits differ, the lowest limit of
+             *     the calls that run applies. Null: the limit applies to this tool alone.
+             */
             group?: string | null;
             /**
              * @description Whether a call of the tool runs alone: after all earlier calls of the run, and before all
@@ -3108,7 +3334,10 @@ export interface components {
              * @default 8
              */
             limit?: number;
-            /** @description Name of a group of tools that share the limit. Null: the limit applies to this tool alone. */
+            /**
+             * @description Name of a group of tools that share the limit. If their limits differ, the lowest limit of
+             *     the calls that run applies. Null: the limit applies to this tool alone.
+             */
             group?: string | null;
             /**
              * @description Whether a call of the tool runs alone: after all earlier calls of the run, and before all
@@ -3595,6 +3824,44 @@ export interface components {
              */
             on_conflict?: components["schemas"]["ConflictMode"];
         };
+        /**
+         * @description A webhook endpoint to create.
+         * @example {
+         *       "events": [
+         *         "run.completed",
+         *         "approval.*"
+         *       ],
+         *       "url": "https://example.com/runward"
+         *     }
+         */
+        CreateWebhookEndpoint: {
+            /** @description URL that receives the notifications. Runward checks its address before each attempt. */
+            url: string;
+            /**
+             * @description Description for people. Default: an empty string.
+             * @default
+             */
+            description?: string;
+            /**
+             * @description Types of the notifications. `run.*` selects all types that begin with `run.`, and `*` selects
+             *     all types. Default: ["*"].
+             * @default [
+             *       "*"
+             *     ]
+             */
+            events?: components["schemas"]["NotificationPattern"][];
+            /**
+             * @description Content that the notifications contain. `output`: the output or the error message of a run
+             *     that has ended. Default: an empty list.
+             * @default []
+             */
+            include?: "output"[];
+            /**
+             * @description Whether the endpoint receives notifications. Default: true.
+             * @default true
+             */
+            enabled?: boolean;
+        };
         /** @description A person's decision about a tool call. */
         Decision: components["schemas"]["ApproveDecision"] | components["schemas"]["RejectDecision"] | components["schemas"]["EditDecision"] | components["schemas"]["RespondDecision"];
         /**
@@ -3650,6 +3917,18 @@ export interface components {
              */
             deleted: true;
         };
+        /**
+         * @description Status of a delivery. `pending`: Runward will make an attempt. `delivered`: the endpoint
+         *     answered with a 2xx status. `failed`: all attempts failed. Later versions may add values.
+         * @enum {string}
+         */
+        DeliveryStatus: "pending" | "delivered" | "failed";
+        /**
+         * @description Why Runward disabled an endpoint. `gone`: it answered with status 410. `failing`: all
+         *     attempts of three days failed. Later versions may add values.
+         * @enum {string}
+         */
+        DisabledReason: "gone" | "failing";
         /** @description Approve the call with other arguments. */
         EditDecision: {
             /**
@@ -3673,7 +3952,7 @@ export interface components {
          * @description Stable error code, for programs. Later versions may add values.
          * @enum {string}
          */
-        ErrorCode: "unauthenticated" | "forbidden" | "insufficient_scope" | "not_found" | "run_not_found" | "run_erased" | "call_not_found" | "approval_not_found" | "response_not_found" | "model_not_found" | "tool_not_found" | "agent_not_found" | "mcp_server_not_found" | "secret_not_found" | "session_not_found" | "key_not_found" | "project_not_found" | "callback_not_found" | "conflict" | "approval_already_decided" | "digest_mismatch" | "decision_not_allowed" | "run_ended" | "run_unreadable" | "session_busy" | "call_not_waiting" | "too_early" | "result_already_given" | "already_exists" | "idempotency_in_flight" | "gone" | "late_callback" | "bad_request" | "invalid_json" | "request_timeout" | "payload_too_large" | "unsupported_media_type" | "invalid_request" | "unknown_model" | "unknown_tool" | "unknown_agent" | "unsupported_parameter" | "previous_response_not_found" | "idempotency_key_reused" | "mcp_unreachable" | "too_many_requests" | "unavailable" | "method_not_allowed" | "headers_too_large" | "internal_error";
+        ErrorCode: "unauthenticated" | "forbidden" | "insufficient_scope" | "not_found" | "run_not_found" | "run_erased" | "call_not_found" | "approval_not_found" | "response_not_found" | "model_not_found" | "tool_not_found" | "agent_not_found" | "mcp_server_not_found" | "secret_not_found" | "session_not_found" | "key_not_found" | "project_not_found" | "webhook_endpoint_not_found" | "webhook_delivery_not_found" | "callback_not_found" | "conflict" | "approval_already_decided" | "digest_mismatch" | "decision_not_allowed" | "run_ended" | "run_unreadable" | "session_busy" | "call_not_waiting" | "too_early" | "result_already_given" | "already_exists" | "idempotency_in_flight" | "gone" | "late_callback" | "bad_request" | "invalid_json" | "request_timeout" | "payload_too_large" | "unsupported_media_type" | "invalid_request" | "unknown_model" | "unknown_tool" | "unknown_agent" | "unsupported_parameter" | "previous_response_not_found" | "idempotency_key_reused" | "mcp_unreachable" | "too_many_requests" | "unavailable" | "method_not_allowed" | "headers_too_large" | "internal_error";
         /**
          * @description An event of a run's log. Polling and streaming return the same events. Later versions may add types. Clients must ignore unknown types.
          * @example {
@@ -6566,6 +6845,88 @@ export interface components {
             /** @description Signing secret of the tool's calls (`whsec_…`). Runward returns it only once. */
             secret: string;
         };
+        /**
+         * @description A webhook endpoint that was just created, with its signing secret.
+         * @example {
+         *       "id": "we_019a5f1e9c637f749e2f7d9dbd5f5f93",
+         *       "object": "webhook_endpoint",
+         *       "url": "https://example.com/runward",
+         *       "description": "Tells the chat when a person must act",
+         *       "events": [
+         *         "run.completed",
+         *         "approval.*"
+         *       ],
+         *       "include": [],
+         *       "enabled": true,
+         *       "disabled_reason": null,
+         *       "failing_since": null,
+         *       "created_at": "2026-11-02T09:30:00.125000Z",
+         *       "updated_at": "2026-11-02T09:30:00.125000Z",
+         *       "secret": "whsec_…"
+         *     }
+         */
+        NewWebhookEndpoint: {
+            /** @description ID of the webhook endpoint. */
+            id: string;
+            /**
+             * @description Always `webhook_endpoint`.
+             * @default webhook_endpoint
+             * @constant
+             */
+            object: "webhook_endpoint";
+            /** @description URL that receives the notifications. */
+            url: string;
+            /** @description Description for people. */
+            description: string;
+            /** @description Types of the notifications that the endpoint receives. */
+            events: string[];
+            /** @description Content that the notifications contain. */
+            include: string[];
+            /** @description Whether the endpoint receives notifications. */
+            enabled: boolean;
+            /** @description Why Runward disabled the endpoint. Null if it is enabled, or if a client disabled it. */
+            disabled_reason: components["schemas"]["DisabledReason"] | null;
+            /** @description When the first of the latest attempts failed. Null if the last attempt was successful. */
+            failing_since: string | null;
+            /**
+             * Format: date-time
+             * @description When the endpoint was created.
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When the endpoint was last updated.
+             */
+            updated_at: string;
+            /** @description Signing secret of the notifications (`whsec_…`). Runward returns it only once. */
+            secret: string;
+        };
+        /** @description A notification of an event to a webhook endpoint. */
+        Notification: {
+            /**
+             * @description Type of the notification, such as `run.completed`. docs/how-to/webhook-endpoints.md lists the
+             *     types.
+             */
+            type: string;
+            /**
+             * @description ID of the event, and the `webhook-id` of the request. Use it to recognize a repeated
+             *     notification.
+             */
+            id: string;
+            /** @description When the event was committed, according to the database's clock. */
+            timestamp: string;
+            /**
+             * @description Data of the event: `run_id`, `sequence`, and the fields of the event that contain no texts or
+             *     values of clients, models, tools, and approvers. With `include`, the data of the last event of a
+             *     run is complete.
+             */
+            data: components["schemas"]["JsonObject"];
+        };
+        /**
+         * @description A type of notification, or all types with a prefix.
+         * @enum {string}
+         */
+        NotificationPattern: "*" | "run.*" | "run.created" | "run.started" | "run.waiting" | "run.resumed" | "run.completed" | "run.failed" | "run.cancelled" | "run.incomplete" | "run.expired" | "approval.*" | "approval.requested" | "approval.decided" | "approval.expired" | "tool_call.outcome_unknown" | "webhook_endpoint.disabled";
         /** @description OAuth 2.1 credentials that Runward uses to fetch access tokens for an MCP server. */
         OAuth: {
             /**
@@ -9632,10 +9993,32 @@ export interface components {
             data: components["schemas"]["RunWaitingData"];
         };
         /**
-         * @description Permission of an API key. `runs:read`: read all resources except API keys. `runs:write`:
-         *     start and change runs and sessions. `tools:write`: change tools, agents, MCP servers, secrets,
-         *     and the policy. `approvals:decide`: decide on approvals and record unknown outcomes. `admin`:
-         *     manage API keys. Later versions may add values.
+         * @description The webhook of a single run. Runward signs its notifications with the project's signing
+         *     secret.
+         */
+        RunWebhook: {
+            /** @description URL that receives the notifications. Runward checks its address before each attempt. */
+            url: string;
+            /**
+             * @description Types of the notifications. `run.*` selects all types that begin with `run.`, and `*` selects
+             *     all types. Default: ["*"].
+             * @default [
+             *       "*"
+             *     ]
+             */
+            events?: components["schemas"]["NotificationPattern"][];
+            /**
+             * @description Content that the notifications contain. `output`: the output or the error message of the
+             *     run. Default: an empty list.
+             * @default []
+             */
+            include?: "output"[];
+        };
+        /**
+         * @description Permission of an API key. `runs:read`: read all resources except API keys and webhook
+         *     endpoints. `runs:write`: start and change runs and sessions. `tools:write`: change tools,
+         *     agents, MCP servers, secrets, and the policy. `approvals:decide`: decide on approvals and record
+         *     unknown outcomes. `admin`: manage API keys and webhook endpoints. Later versions may add values.
          * @enum {string}
          */
         Scope: "runs:read" | "runs:write" | "tools:write" | "approvals:decide" | "admin";
@@ -10191,6 +10574,11 @@ export interface components {
             metadata?: {
                 [key: string]: components["schemas"]["JsonValue"];
             };
+            /**
+             * @description Webhook for notifications of this run, including the approvals of its child runs. Null: only
+             *     the project's webhook endpoints get notifications.
+             */
+            webhook?: components["schemas"]["RunWebhook"] | null;
         };
         /** @description Data of a `state.updated` event. */
         StateUpdatedData: {
@@ -11847,6 +12235,31 @@ export interface components {
              */
             settings?: components["schemas"]["ComputerSettingsInput"] | null;
         };
+        /**
+         * @description The fields to update. `enabled: true` also enables an endpoint that Runward has disabled. All
+         *     its pending deliveries are then due.
+         * @example {
+         *       "enabled": true
+         *     }
+         */
+        UpdateWebhookEndpoint: {
+            /** @description URL that receives the notifications. Runward checks its address before each attempt. */
+            url?: string;
+            /** @description Description for people. */
+            description?: string;
+            /**
+             * @description Types of the notifications. `run.*` selects all types that begin with `run.`, and `*` selects
+             *     all types.
+             */
+            events?: components["schemas"]["NotificationPattern"][];
+            /**
+             * @description Content that the notifications contain. `output`: the output or the error message of a run
+             *     that has ended.
+             */
+            include?: "output"[];
+            /** @description Whether the endpoint receives notifications. */
+            enabled?: boolean;
+        };
         /** @description Tokens that the run has used so far, as the providers of its models reported them. */
         Usage: {
             /**
@@ -11938,6 +12351,272 @@ export interface components {
          * @enum {string}
          */
         WaitingKind: "approval" | "callback" | "tool_result" | "resolve" | "child_run";
+        /** @description One attempt of a delivery, with the endpoint's response. */
+        WebhookAttempt: {
+            /**
+             * Format: date-time
+             * @description When Runward sent the request.
+             */
+            sent_at: string;
+            /** @description Milliseconds until the end of the response, or until the attempt failed. */
+            duration_ms: number;
+            /** @description HTTP status of the response. Null without a response. */
+            status_code: number | null;
+            /**
+             * @description First 4 KiB of the response as text. Null without a response, or after the content of the run
+             *     was erased.
+             */
+            response_body: string | null;
+            /** @description Why the attempt failed without a response, or what is wrong with the response. */
+            error: string | null;
+        };
+        /**
+         * @description One notification to one endpoint, with all its attempts.
+         * @example {
+         *       "id": "wd_019a5f1e9d74708a8f308eaece6060a4",
+         *       "object": "webhook_delivery",
+         *       "webhook_endpoint_id": "we_019a5f1e9c637f749e2f7d9dbd5f5f93",
+         *       "run_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+         *       "event_id": "evt_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_7",
+         *       "type": "run.completed",
+         *       "status": "delivered",
+         *       "request": {
+         *         "url": "https://example.com/runward",
+         *         "headers": {
+         *           "webhook-id": "evt_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_7"
+         *         },
+         *         "body": {
+         *           "data": {
+         *             "run_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+         *             "sequence": 7
+         *           },
+         *           "id": "evt_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_7",
+         *           "timestamp": "2026-11-02T09:30:00.125000Z",
+         *           "type": "run.completed"
+         *         }
+         *       },
+         *       "attempts": [
+         *         {
+         *           "sent_at": "2026-11-02T09:30:00.125000Z",
+         *           "duration_ms": 41.7,
+         *           "status_code": 204,
+         *           "response_body": "",
+         *           "error": null
+         *         }
+         *       ],
+         *       "next_attempt_at": null,
+         *       "created_at": "2026-11-02T09:30:00.125000Z",
+         *       "ended_at": "2026-11-02T09:30:00.125000Z"
+         *     }
+         */
+        WebhookDelivery: {
+            /** @description ID of the delivery. */
+            id: string;
+            /**
+             * @description Always `webhook_delivery`.
+             * @default webhook_delivery
+             * @constant
+             */
+            object: "webhook_delivery";
+            /** @description ID of the webhook endpoint. Null for the `webhook` of a run. */
+            webhook_endpoint_id: string | null;
+            /** @description ID of the run. Null if the notification is about no run. */
+            run_id: string | null;
+            /** @description ID of the event. All attempts of all deliveries of an event have this ID as `webhook-id`. */
+            event_id: string;
+            /** @description Type of the notification. */
+            type: string;
+            /** @description Status of the delivery. */
+            status: components["schemas"]["DeliveryStatus"];
+            /** @description Request that Runward sends. */
+            request: components["schemas"]["WebhookRequest"];
+            /** @description The newest 20 attempts, oldest first. */
+            attempts: components["schemas"]["WebhookAttempt"][];
+            /**
+             * @description When the next attempt is due. Null if there is none, or if it waits until the endpoint is
+             *     enabled.
+             */
+            next_attempt_at: string | null;
+            /**
+             * Format: date-time
+             * @description When the delivery was created. Runward deletes deliveries 30 days later.
+             */
+            created_at: string;
+            /** @description When the delivery ended. Null while it is pending. */
+            ended_at: string | null;
+        };
+        /**
+         * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
+         *     pass `first_id` as `before`.
+         * @example {
+         *       "object": "list",
+         *       "data": [
+         *         {
+         *           "id": "wd_019a5f1e9d74708a8f308eaece6060a4",
+         *           "object": "webhook_delivery",
+         *           "webhook_endpoint_id": "we_019a5f1e9c637f749e2f7d9dbd5f5f93",
+         *           "run_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+         *           "event_id": "evt_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_7",
+         *           "type": "run.completed",
+         *           "status": "delivered",
+         *           "request": {
+         *             "url": "https://example.com/runward",
+         *             "headers": {
+         *               "webhook-id": "evt_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_7"
+         *             },
+         *             "body": {
+         *               "data": {
+         *                 "run_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+         *                 "sequence": 7
+         *               },
+         *               "id": "evt_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_7",
+         *               "timestamp": "2026-11-02T09:30:00.125000Z",
+         *               "type": "run.completed"
+         *             }
+         *           },
+         *           "attempts": [
+         *             {
+         *               "sent_at": "2026-11-02T09:30:00.125000Z",
+         *               "duration_ms": 41.7,
+         *               "status_code": 204,
+         *               "response_body": "",
+         *               "error": null
+         *             }
+         *           ],
+         *           "next_attempt_at": null,
+         *           "created_at": "2026-11-02T09:30:00.125000Z",
+         *           "ended_at": "2026-11-02T09:30:00.125000Z"
+         *         }
+         *       ],
+         *       "first_id": "wd_019a5f1e9d74708a8f308eaece6060a4",
+         *       "last_id": "wd_019a5f1e9d74708a8f308eaece6060a4",
+         *       "has_more": false
+         *     }
+         */
+        WebhookDeliveryList: {
+            /**
+             * @description Always `list`.
+             * @default list
+             * @constant
+             */
+            object: "list";
+            /** @description Items of the page, in the requested order. */
+            data: components["schemas"]["WebhookDelivery"][];
+            /** @description Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            first_id: string | null;
+            /** @description Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            last_id: string | null;
+            /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
+            has_more: boolean;
+        };
+        /**
+         * @description An address that receives notifications of the project's events.
+         * @example {
+         *       "id": "we_019a5f1e9c637f749e2f7d9dbd5f5f93",
+         *       "object": "webhook_endpoint",
+         *       "url": "https://example.com/runward",
+         *       "description": "Tells the chat when a person must act",
+         *       "events": [
+         *         "run.completed",
+         *         "approval.*"
+         *       ],
+         *       "include": [],
+         *       "enabled": true,
+         *       "disabled_reason": null,
+         *       "failing_since": null,
+         *       "created_at": "2026-11-02T09:30:00.125000Z",
+         *       "updated_at": "2026-11-02T09:30:00.125000Z"
+         *     }
+         */
+        WebhookEndpoint: {
+            /** @description ID of the webhook endpoint. */
+            id: string;
+            /**
+             * @description Always `webhook_endpoint`.
+             * @default webhook_endpoint
+             * @constant
+             */
+            object: "webhook_endpoint";
+            /** @description URL that receives the notifications. */
+            url: string;
+            /** @description Description for people. */
+            description: string;
+            /** @description Types of the notifications that the endpoint receives. */
+            events: string[];
+            /** @description Content that the notifications contain. */
+            include: string[];
+            /** @description Whether the endpoint receives notifications. */
+            enabled: boolean;
+            /** @description Why Runward disabled the endpoint. Null if it is enabled, or if a client disabled it. */
+            disabled_reason: components["schemas"]["DisabledReason"] | null;
+            /** @description When the first of the latest attempts failed. Null if the last attempt was successful. */
+            failing_since: string | null;
+            /**
+             * Format: date-time
+             * @description When the endpoint was created.
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When the endpoint was last updated.
+             */
+            updated_at: string;
+        };
+        /**
+         * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
+         *     pass `first_id` as `before`.
+         * @example {
+         *       "object": "list",
+         *       "data": [
+         *         {
+         *           "id": "we_019a5f1e9c637f749e2f7d9dbd5f5f93",
+         *           "object": "webhook_endpoint",
+         *           "url": "https://example.com/runward",
+         *           "description": "Tells the chat when a person must act",
+         *           "events": [
+         *             "run.completed",
+         *             "approval.*"
+         *           ],
+         *           "include": [],
+         *           "enabled": true,
+         *           "disabled_reason": null,
+         *           "failing_since": null,
+         *           "created_at": "2026-11-02T09:30:00.125000Z",
+         *           "updated_at": "2026-11-02T09:30:00.125000Z"
+         *         }
+         *       ],
+         *       "first_id": "we_019a5f1e9c637f749e2f7d9dbd5f5f93",
+         *       "last_id": "we_019a5f1e9c637f749e2f7d9dbd5f5f93",
+         *       "has_more": false
+         *     }
+         */
+        WebhookEndpointList: {
+            /**
+             * @description Always `list`.
+             * @default list
+             * @constant
+             */
+            object: "list";
+            /** @description Items of the page, in the requested order. */
+            data: components["schemas"]["WebhookEndpoint"][];
+            /** @description Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            first_id: string | null;
+            /** @description Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            last_id: string | null;
+            /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
+            has_more: boolean;
+        };
+        /**
+         * @description The new signing secret of a webhook endpoint. The previous secret stays valid for 24
+         *     hours.
+         * @example {
+         *       "secret": "whsec_…"
+         *     }
+         */
+        WebhookEndpointSecret: {
+            /** @description The new signing secret (`whsec_…`). Runward returns it only once. */
+            secret: string;
+        };
         /**
          * @description A guardrail that Runward calls with a signed POST request. The response contains the
          *     verdict.
@@ -12023,6 +12702,20 @@ export interface components {
              * @default 10
              */
             timeout_seconds?: number;
+        };
+        /**
+         * @description The request that Runward sends for a delivery. Each attempt also has the headers
+         *     `webhook-timestamp` and `webhook-signature`.
+         */
+        WebhookRequest: {
+            /** @description URL that receives the notification. */
+            url: string;
+            /** @description Headers that are the same for each attempt. */
+            headers: {
+                [key: string]: string;
+            };
+            /** @description Body of the request. */
+            body: components["schemas"]["JsonObject"];
         };
         /**
          * @description A worker process, as it was at its last heartbeat.
@@ -12473,10 +13166,13 @@ export type CreateKey = components['schemas']['CreateKey'];
 export type CreateProject = components['schemas']['CreateProject'];
 export type CreateResponse = components['schemas']['CreateResponse'];
 export type CreateSession = components['schemas']['CreateSession'];
+export type CreateWebhookEndpoint = components['schemas']['CreateWebhookEndpoint'];
 export type Decision = components['schemas']['Decision'];
 export type DecisionKind = components['schemas']['DecisionKind'];
 export type DeletedConversation = components['schemas']['DeletedConversation'];
 export type DeletedResponse = components['schemas']['DeletedResponse'];
+export type DeliveryStatus = components['schemas']['DeliveryStatus'];
+export type DisabledReason = components['schemas']['DisabledReason'];
 export type EditDecision = components['schemas']['EditDecision'];
 export type EmptyData = components['schemas']['EmptyData'];
 export type ErrorCode = components['schemas']['ErrorCode'];
@@ -12594,6 +13290,9 @@ export type NestedFunctionTool = components['schemas']['NestedFunctionTool'];
 export type NestedFunctionToolChoice = components['schemas']['NestedFunctionToolChoice'];
 export type NewKey = components['schemas']['NewKey'];
 export type NewTool = components['schemas']['NewTool'];
+export type NewWebhookEndpoint = components['schemas']['NewWebhookEndpoint'];
+export type Notification = components['schemas']['Notification'];
+export type NotificationPattern = components['schemas']['NotificationPattern'];
 export type OAuth = components['schemas']['OAuth'];
 export type OmittedArgument = components['schemas']['OmittedArgument'];
 export type OpenAiError = components['schemas']['OpenAIError'];
@@ -12733,6 +13432,7 @@ export type RunToolResultItem = components['schemas']['RunToolResultItem'];
 export type RunWaitingCall = components['schemas']['RunWaitingCall'];
 export type RunWaitingData = components['schemas']['RunWaitingData'];
 export type RunWaitingEvent = components['schemas']['RunWaitingEvent'];
+export type RunWebhook = components['schemas']['RunWebhook'];
 export type Scope = components['schemas']['Scope'];
 export type Secret = components['schemas']['Secret'];
 export type SecretList = components['schemas']['SecretList'];
@@ -12810,15 +13510,23 @@ export type UpdateConversation = components['schemas']['UpdateConversation'];
 export type UpdateMcpServer = components['schemas']['UpdateMcpServer'];
 export type UpdateSession = components['schemas']['UpdateSession'];
 export type UpdateTool = components['schemas']['UpdateTool'];
+export type UpdateWebhookEndpoint = components['schemas']['UpdateWebhookEndpoint'];
 export type Usage = components['schemas']['Usage'];
 export type UsageUpdatedData = components['schemas']['UsageUpdatedData'];
 export type UsageUpdatedEvent = components['schemas']['UsageUpdatedEvent'];
 export type Verbosity = components['schemas']['Verbosity'];
 export type WaitingKind = components['schemas']['WaitingKind'];
+export type WebhookAttempt = components['schemas']['WebhookAttempt'];
+export type WebhookDelivery = components['schemas']['WebhookDelivery'];
+export type WebhookDeliveryList = components['schemas']['WebhookDeliveryList'];
+export type WebhookEndpoint = components['schemas']['WebhookEndpoint'];
+export type WebhookEndpointList = components['schemas']['WebhookEndpointList'];
+export type WebhookEndpointSecret = components['schemas']['WebhookEndpointSecret'];
 export type WebhookGuardrail = components['schemas']['WebhookGuardrail'];
 export type WebhookGuardrailInput = components['schemas']['WebhookGuardrailInput'];
 export type WebhookHook = components['schemas']['WebhookHook'];
 export type WebhookHookInput = components['schemas']['WebhookHookInput'];
+export type WebhookRequest = components['schemas']['WebhookRequest'];
 export type WorkerProcess = components['schemas']['WorkerProcess'];
 export type WorkerProcessList = components['schemas']['WorkerProcessList'];
 export type ResponseBadRequest = components['responses']['BadRequest'];
@@ -14430,6 +15138,52 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
+    list_project_events: {
+        parameters: {
+            query?: {
+                /** @description Cursor: the `last_id` of the previous page. `latest` returns an empty page whose `last_id` is the end of the log. By default, the log is read from the beginning. */
+                after?: string;
+                /** @description Maximum number of events to return. Default: 100. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of a list. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EventList"];
+                };
+            };
+            /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
+            304: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
     list_approvals: {
         parameters: {
             query?: {
@@ -16006,6 +16760,419 @@ export interface operations {
             503: components["responses"]["ServiceUnavailable"];
         };
     };
+    list_webhook_endpoints: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of items to return. Default: 20. */
+                limit?: number;
+                /** @description Return the page that follows this cursor. Use the `last_id` of a page. */
+                after?: string;
+                /** @description Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with `after`. */
+                before?: string;
+                /** @description Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`. */
+                order?: components["schemas"]["SortOrder"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of a list. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookEndpointList"];
+                };
+            };
+            /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
+            304: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    create_webhook_endpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Key that makes retries safe. If a client sends the same key and body again within 24 hours, Runward creates nothing and returns the first response. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateWebhookEndpoint"];
+            };
+        };
+        responses: {
+            /** @description A webhook endpoint that was just created, with its signing secret. */
+            201: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewWebhookEndpoint"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    get_webhook_endpoint: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the webhook endpoint. */
+                endpoint_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description An address that receives notifications of the project's events. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookEndpoint"];
+                };
+            };
+            /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
+            304: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    delete_webhook_endpoint: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the webhook endpoint. */
+                endpoint_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            204: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    update_webhook_endpoint: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the webhook endpoint. */
+                endpoint_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UpdateWebhookEndpoint"];
+            };
+        };
+        responses: {
+            /** @description An address that receives notifications of the project's events. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookEndpoint"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    rotate_webhook_secret: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Key that makes retries safe. If a client sends the same key and body again within 24 hours, Runward creates nothing and returns the first response. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description ID of the webhook endpoint. */
+                endpoint_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The new signing secret of a webhook endpoint. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookEndpointSecret"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    test_webhook_endpoint: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Key that makes retries safe. If a client sends the same key and body again within 24 hours, Runward creates nothing and returns the first response. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description ID of the webhook endpoint. */
+                endpoint_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One notification to one endpoint, with all its attempts. */
+            202: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookDelivery"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    list_webhook_deliveries: {
+        parameters: {
+            query?: {
+                /** @description ID of a webhook endpoint. */
+                webhook_endpoint_id?: string;
+                /** @description ID of a run. */
+                run_id?: string;
+                /** @description Status of the delivery. */
+                status?: components["schemas"]["DeliveryStatus"];
+                /** @description Maximum number of items to return. Default: 20. */
+                limit?: number;
+                /** @description Return the page that follows this cursor. Use the `last_id` of a page. */
+                after?: string;
+                /** @description Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with `after`. */
+                before?: string;
+                /** @description Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`. */
+                order?: components["schemas"]["SortOrder"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of a list. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookDeliveryList"];
+                };
+            };
+            /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
+            304: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    get_webhook_delivery: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the webhook delivery. */
+                delivery_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One notification to one endpoint, with all its attempts. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookDelivery"];
+                };
+            };
+            /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
+            304: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    redeliver_webhook: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Key that makes retries safe. If a client sends the same key and body again within 24 hours, Runward creates nothing and returns the first response. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description ID of the webhook delivery. */
+                delivery_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One notification to one endpoint, with all its attempts. */
+            202: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookDelivery"];
+                };
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
     list_keys: {
         parameters: {
             query?: {
@@ -16612,6 +17779,58 @@ export interface operations {
                 };
             };
             /** @description The response contains no valid verdict. Runward treats it as a rejection. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+        };
+    };
+    receive_notification: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description ID of the request. It stays the same when Runward sends the same request again.
+                 * @example call_019a5f1e8c537e648f3a7d9cbc5f4e82
+                 */
+                "webhook-id": string;
+                /**
+                 * @description When Runward signed the request, as a Unix timestamp in seconds.
+                 * @example 1793612345
+                 */
+                "webhook-timestamp": string;
+                /**
+                 * @description Signature: `v1,` followed by the base64 of an HMAC-SHA-256 over `ID.TIMESTAMP.BODY`. During a rotation of the secret, the header contains two signatures, separated by a space.
+                 * @example v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=
+                 */
+                "webhook-signature": string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Notification"];
+            };
+        };
+        responses: {
+            /** @description Runward disables the endpoint. */
+            410: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The endpoint received the notification. */
+            "2XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Runward sends the notification again, over three days. */
             default: {
                 headers: {
                     [name: string]: unknown;

@@ -5,8 +5,8 @@ This migration only adds an index, so that the previous version still runs on th
 
 from runward.store.migration_scripts import add_index
 
-revision = "0031"
-down_revision = "0030"
+revision = "0030"
+down_revision = "0029"
 branch_labels = None
 depends_on = None
 
