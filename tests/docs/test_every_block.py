@@ -57,6 +57,9 @@ RUN_BY: Final = {
     "docs/how-to/sessions.md": "tests/docs/test_people_and_agents.py::test_sessions",
     "docs/how-to/verify-webhooks.md": "tests/docs/test_signatures.py::test_verify_webhooks",
     "docs/how-to/inline-tools.md": "tests/docs/test_tools_and_guards.py::test_inline_tools",
+    "docs/how-to/webhook-endpoints.md": (
+        "tests/docs/test_notifications.py::test_webhook_endpoints"
+    ),
     "docs/how-to/webhooks.md": "tests/docs/test_tools_and_guards.py::test_webhooks",
     "docs/reference/webhook-requests.md": (
         "tests/docs/test_tools_and_guards.py::test_webhook_requests"
