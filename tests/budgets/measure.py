@@ -40,7 +40,7 @@ MAX_RATIO: Final = 1.05
 """A higher count exceeds its budget. This allows for the few counts that vary."""
 SCHEDULED: Final = ("tasks", "callbacks", "timers", "greenlet switches", "socket writes")
 """These counts can be higher by one, because events can arrive in another order."""
-MAX_REPEATS: Final = 10
+MAX_REPEATS: Final = 20
 PARALLEL: Final = {"concurrency": {"limit": 10}}
 QUIET_SECONDS: Final = 0.02
 LONG_TEXT_WORDS: Final = 128

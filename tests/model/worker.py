@@ -247,7 +247,7 @@ class Modeled(Execution):
 
 
 _OF_EXECUTION: Final = frozenset(
-    {"leased", "_engine", "_tools", "_checks", "_calls", "_schema", "_losses"}
+    {"leased", "_engine", "_tools", "_checks", "_calls", "_schema", "_losses", "_turn_began"}
 )
 _OF_LEASED: Final = frozenset(
     {

@@ -244,10 +244,9 @@ export function run(main, { id, who, go, watch }) {
     const details = /** @type {HTMLDetailsElement} */ (kept(`child ${child.id}`, 0, () => {
       const made = h("details", { class: "child" }, h("summary"),
         h("p", { class: "small" }, h("a", { href: `#/runs/${child.id}` }, "Open the page of this run"), " ", h("code", { class: "soft" }, shortId(child.id))), lines_);
-      made.addEventListener("toggle", () => {
-        if (!made.open) opened.delete(child.id);
-        draw();
-      });
+      // "toggle" comes later. An event of the run in between would unfold it again.
+      made.firstElementChild?.addEventListener("click", () => made.open && opened.delete(child.id));
+      made.addEventListener("toggle", draw);
       return made;
     }));
     const calls = child.entries.filter((one) => one.kind === "call").length;
