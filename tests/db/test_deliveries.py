@@ -73,7 +73,8 @@ async def make_due(store: Store) -> None:
 async def stored(store: Store) -> list[Any]:
     return list(
         await store.sql(
-            "SELECT *, extract(epoch FROM next_attempt_at - clock_timestamp()) AS seconds"
+            "SELECT *, CASE WHEN isfinite(next_attempt_at)"
+            " THEN extract(epoch FROM next_attempt_at - clock_timestamp()) END AS seconds"
             " FROM webhook_deliveries ORDER BY id"
         )
     )
