@@ -1,8 +1,9 @@
 """One of everything in a project, and a body for every operation: for tests of who may do what."""
 
+import time
 from dataclasses import dataclass
 
-from tests.api.project import Project, call
+from tests.api.project import PATIENCE_SECONDS, Project, call
 from tests.support.models.chat_server import calls
 from tests.support.services.client import Json
 from tests.support.tools.server import Behaviour
@@ -31,6 +32,8 @@ BODIES: dict[str, Json] = {
     "register_agent": {"name": "mine", "model": "offline:rules"},
     "update_agent": {"description": "changed"},
     "put_policy": {"guardrails": []},
+    "create_webhook_endpoint": {"url": "http://127.0.0.1:9/", "events": ["approval.expired"]},
+    "update_webhook_endpoint": {"description": "changed"},
     "create_key": {"name": "mine", "scopes": ["admin"]},
     "create_response": {"model": "offline:rules", "input": "hi"},
     "create_chat_completion": {
@@ -53,6 +56,8 @@ UNKNOWN: Json = {
     "approval_id": "apr_" + "f" * 32,
     "key_id": "key_" + "f" * 32,
     "project_id": "proj_" + "f" * 32,
+    "endpoint_id": "we_" + "f" * 32,
+    "delivery_id": "wd_" + "f" * 32,
     "call_id": "c9",
     "name": "nobody",
     "token": "AAAA",
@@ -90,6 +95,7 @@ def furnish(project: Project, mcp_url: str) -> Things:
         "approval_id": approval["id"],
         "key_id": project.new_key("runs:read")["id"],
         "project_id": project.id,
+        **_furnish_webhook(project),
         "call_id": "c9",
         "token": "AAAA",
         "model": "nobody-knows",
@@ -99,6 +105,20 @@ def furnish(project: Project, mcp_url: str) -> Things:
     project.client.call("POST", "/v1/mcp_servers", {"name": "box", "url": mcp_url})
     project.client.call("PUT", "/v1/secrets/pay", {"value": "of this project"})
     return Things({**ids, "name": "pay"}, {**ids, "name": "nobody-knows"}, {**ids, "name": "box"})
+
+
+def _furnish_webhook(project: Project) -> Json:
+    """An endpoint, and a delivery that has ended."""
+    admin = project.key("admin")
+    body = BODIES["create_webhook_endpoint"]
+    endpoint = admin.call("POST", "/v1/webhook_endpoints", body)["id"]
+    delivery = admin.call("POST", f"/v1/webhook_endpoints/{endpoint}/test")
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while delivery["status"] == "pending" and time.monotonic() < deadline:
+        time.sleep(0.05)
+        delivery = admin.call("GET", f"/v1/webhook_deliveries/{delivery['id']}")
+    assert delivery["status"] == "failed", delivery
+    return {"endpoint_id": endpoint, "delivery_id": delivery["id"]}
 
 
 def snapshot(project: Project) -> list[Json]:

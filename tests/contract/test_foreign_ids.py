@@ -20,7 +20,10 @@ OWN = re.compile(
     rb"req_[0-9a-f]{32}|\d{4}-\d\d-\d\dT[\d:.]+Z|[a-z]+_[0-9a-f]{32}|whsec_[\w+/=]+|made\d{4}"
 )
 REFERENCE = re.compile(r"(.*_)?(id|agent|agents|tools|handoffs|conversation|model|output)")
-IDS = {"run_id", "response_id", "session_id", "approval_id", "key_id", "project_id"}
+IDS = {
+    *("run_id", "response_id", "session_id", "approval_id", "key_id", "project_id"),
+    *("endpoint_id", "delivery_id"),
+}
 UNEVEN = {"date", "x-request-id", "content-length", "etag", "location"}
 
 

@@ -30,6 +30,12 @@ CREATED = (
     ("register_agent", "name", ["list_agent_versions"]),
     ("create_key", "key_id", ["list_keys", "get_key", "revoke_key"]),
     ("create_project", "project_id", ["list_projects"]),
+    ("create_webhook_endpoint", "endpoint_id", ["list_webhook_endpoints", "get_webhook_endpoint"]),
+    (
+        "create_webhook_endpoint",
+        "endpoint_id",
+        ["update_webhook_endpoint", "test_webhook_endpoint"],
+    ),
 )
 """Operations that create a resource, the parameter of its path, and operations on it."""
 
@@ -77,7 +83,8 @@ class Sources:
     def create(self, operation_id: str) -> Answer:
         fields = {"register_mcp_server": {"url": self.mcp_url}, "register_tool": {"parameters": X}}
         body = {**BODIES[operation_id], **fields.get(operation_id, {})}
-        body["name"] = f"made{next(self.numbers)}"
+        if operation_id != "create_webhook_endpoint":
+            body["name"] = f"made{next(self.numbers)}"
         return self.answer(operation_id, self.send(operation_id, {}, body))
 
 
@@ -89,6 +96,10 @@ def resources(sources: Sources) -> Iterator[Answer]:
             _, _, made = sources.create(operation_id)
             identifier = made["name"] if parameter == "name" else made["id"]
             yield sources.ask(other, {parameter: identifier})
+    for other in ("get_webhook_delivery", "redeliver_webhook", "list_webhook_deliveries"):
+        _, _, made = sources.create("create_webhook_endpoint")
+        _, _, delivery = sources.ask("test_webhook_endpoint", {"endpoint_id": made["id"]})
+        yield sources.ask(other, {"delivery_id": delivery["id"]})
     for other in ("put_secret", "get_secret", "list_secrets"):
         path = {"name": f"of-{other}"}
         yield sources.ask("put_secret", path)

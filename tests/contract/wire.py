@@ -73,12 +73,15 @@ class Wire:
         return self._http.getresponse()
 
 
-_TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'workers'"
+_TABLES = """
+SELECT tablename FROM pg_tables
+WHERE schemaname = 'public' AND tablename NOT IN ('workers', 'webhook_cursors')
+"""
 
 
 def rows_of(database_url: str) -> dict[str, Json]:
-    """Table -> how many rows it has, and a digest of all of them. Not of `workers`, whose
-    heartbeats do not depend on requests."""
+    """Table -> how many rows it has, and a digest of all of them. Workers write heartbeats and
+    move the cursors of webhooks at any time, so these do not count."""
     return asyncio.run(_rows(database_url))
 
 

@@ -667,8 +667,9 @@ export interface paths {
         /**
          * List the events of all runs
          * @description List the events of all runs of the project, including child runs. A client that always passes
-         *     the last `last_id` gets each event exactly once, and misses none. The events of one run are in
-         *     order. If there is no new event, `last_id` repeats the cursor.
+         *     the last `last_id` gets each event exactly once, and misses none. `sequence` is the order of the
+         *     events of one run, which can differ from the order of this list. If there is no new event,
+         *     `last_id` repeats the cursor.
          *
          *     Requires the scope `runs:read` or `runs:write`.
          */

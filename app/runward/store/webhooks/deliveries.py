@@ -206,10 +206,9 @@ async def hold_delivery(tx: Tx, delivery: Delivery) -> None:
 
 async def record_success(tx: Tx, delivery: Delivery, attempt: Attempt) -> bool:
     """Return whether the claim was still valid."""
-    recorded = await _record(tx, delivery, attempt, DeliveryStatus.DELIVERED)
-    if recorded and delivery.endpoint_id is not None:
+    if delivery.endpoint_id is not None:  # Every transaction locks the endpoint first.
         await tx.execute(_SUCCEED, {"project_id": delivery.project_id, "id": delivery.endpoint_id})
-    return recorded
+    return await _record(tx, delivery, attempt, DeliveryStatus.DELIVERED)
 
 
 async def record_failure(
