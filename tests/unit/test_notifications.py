@@ -5,6 +5,7 @@ from typing import get_args
 import pytest
 
 from runward.domain.events.erasure import drop_content
+from runward.domain.json import JsonObject
 from runward.domain.run.notifications import (
     ENDPOINT_TEST,
     MAX_ATTEMPTS,
@@ -16,7 +17,7 @@ from runward.domain.run.notifications import (
     selects,
 )
 
-ENDED = {"output": "secret", "error": {"code": "max_turns", "message": "secret"}}
+ENDED: JsonObject = {"output": "secret", "error": {"code": "max_turns", "message": "secret"}}
 
 
 def test_the_patterns_are_all_types_and_their_families() -> None:
@@ -64,7 +65,7 @@ def test_a_notification_contains_no_content_unless_it_is_included() -> None:
     assert drop_content("run.failed", {**ENDED, "unknown": 1}) == {"error": {"code": "max_turns"}}
     assert select_data("run.failed", dict(ENDED), ()) == {"error": {"code": "max_turns"}}
     assert select_data("run.failed", dict(ENDED), ("output",)) == ENDED
-    asked = {"approval_id": "apr_1", "arguments": {"amount": 1}}
+    asked: JsonObject = {"approval_id": "apr_1", "arguments": {"amount": 1}}
     assert select_data("tool_call.approval_requested", asked, ("output",)) == {
         "approval_id": "apr_1"
     }

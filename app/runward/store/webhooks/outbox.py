@@ -13,12 +13,13 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 from uuid import UUID
 
+import structlog
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 from sqlalchemy import text
 
 from runward.domain.events.kinds import ToolCallApprovalDecidedEvent, ToolCallRejectedEvent
-from runward.domain.ids import Prefix, ProjectId
+from runward.domain.ids import Prefix, ProjectId, format_id
 from runward.domain.json import JsonObject
 from runward.domain.run.notifications import (
     ENDPOINT_DISABLED,
@@ -31,6 +32,8 @@ from runward.store.live.project_log import HORIZON
 from runward.store.postgres.columns import insert_select, list_values, recordset, take
 from runward.store.postgres.db import Tx, mint
 from runward.store.postgres.tables import webhook_deliveries
+
+log = structlog.get_logger()
 
 BATCH: Final = 1000
 """Number of events that one transaction reads. Events of the last transaction are read in full."""
@@ -153,7 +156,7 @@ def _make_deliveries(
         if event.created_at >= endpoint.enabled_at and selects(endpoint.events, type_):
             base = _base(project_id, message_id, type_)
             yield {**base, **about, "endpoint_id": endpoint.id, "target": endpoint.id}
-    webhook = _read_webhook(event.webhook)
+    webhook = _read_webhook(event)
     if webhook is not None and selects(webhook.events, type_):
         base = _base(project_id, message_id, type_)
         target = {"url": webhook.url, "target": _make_target(project_id, webhook.url)}
@@ -166,10 +169,13 @@ def _base(project_id: ProjectId, message_id: str, type_: str) -> dict[str, Any]:
     return {**nothing, **about, "include": ()}
 
 
-def _read_webhook(stored: Any) -> RunWebhook | None:
+def _read_webhook(event: Any) -> RunWebhook | None:
+    """Return the webhook of the event's run. A webhook that this version cannot read must not block
+    the other notifications of the project."""
     try:
-        return None if stored is None else _RUN_WEBHOOK.validate_python(stored, strict=False)
-    except ValidationError:  # A newer version wrote it.
+        return event.webhook and _RUN_WEBHOOK.validate_python(event.webhook, strict=False)
+    except ValidationError:
+        log.exception("run_webhook_unreadable", run=format_id(Prefix.RUN, event.run_id))
         return None
 
 
