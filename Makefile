@@ -94,7 +94,7 @@ goclient: $(CLIENTS)/.installed ## Generate and compile the Go client (needs the
 	$(BIN)/python $(GO)/prepare.py < openapi/openapi.json > $(GO)/openapi.json
 	$(CLIENTS)/bin/openapi-generator-cli generate -g go --input-spec $(GO)/openapi.json --output $(GO)/src/runward \
 	  --additional-properties packageName=runward,enumClassPrefix=true,withGoMod=false \
-	  --model-name-mappings NewKey=CreatedKey,NewTool=CreatedTool \
+	  --model-name-mappings NewKey=CreatedKey,NewTool=CreatedTool,NewWebhookEndpoint=CreatedWebhookEndpoint \
 	  --global-property models,apis,supportingFiles=client.go:configuration.go:response.go:utils.go,apiTests=false,modelTests=false,apiDocs=false,modelDocs=false > $(GO)/generate.log
 	GO111MODULE=off GOPATH="$(CURDIR)/$(GO):/usr/share/gocode" go build runward
 

@@ -95,7 +95,7 @@ def furnish(project: Project, mcp_url: str) -> Things:
         "approval_id": approval["id"],
         "key_id": project.new_key("runs:read")["id"],
         "project_id": project.id,
-        **_furnish_webhook(project),
+        **furnish_webhook(project),
         "call_id": "c9",
         "token": "AAAA",
         "model": "nobody-knows",
@@ -107,7 +107,7 @@ def furnish(project: Project, mcp_url: str) -> Things:
     return Things({**ids, "name": "pay"}, {**ids, "name": "nobody-knows"}, {**ids, "name": "box"})
 
 
-def _furnish_webhook(project: Project) -> Json:
+def furnish_webhook(project: Project) -> Json:
     """An endpoint, and a delivery that has ended."""
     admin = project.key("admin")
     body = BODIES["create_webhook_endpoint"]
@@ -126,5 +126,6 @@ def snapshot(project: Project) -> list[Json]:
     admin = project.key("admin")
     paths = ["/v1/runs", "/v1/sessions", "/v1/approvals", "/v1/tools", "/v1/agents"]
     paths += ["/v1/mcp_servers", "/v1/secrets"]
+    endpoints = admin.call("GET", "/v1/webhook_endpoints")
     keys = [key["id"] for key in admin.call("GET", "/v1/keys", limit=200, order="asc")["data"][:2]]
-    return [*(project.client.call("GET", path) for path in paths), {"keys": keys}]
+    return [*(project.client.call("GET", path) for path in paths), endpoints, {"keys": keys}]

@@ -17,6 +17,7 @@ import httpx2
 import pytest
 
 from tests.api.contract import OPENAI_PATHS, Operation
+from tests.api.furnished import furnish_webhook
 from tests.api.project import ALL_SCOPES, CheckedClient, Project, Running, call
 from tests.support.models.chat_server import calls
 from tests.support.services.client import NO_TLS, Json
@@ -51,6 +52,8 @@ GOOD: dict[str, Json] = {
     "put_secret": {"value": "mine"},
     "register_agent": {"name": "mine", "model": "offline:rules"},
     "update_agent": {"description": "changed"},
+    "create_webhook_endpoint": {"url": "http://127.0.0.1:9/"},
+    "update_webhook_endpoint": {"description": "changed"},
     "create_key": {"name": "mine", "scopes": ["runs:read"]},
     "create_project": {"name": "mine"},
     "create_project_key": {"name": "mine", "scopes": ["runs:read"]},
@@ -335,6 +338,7 @@ class Stage:
 
     def snapshot(self) -> list[Any]:
         paths = ["/v1/runs", "/v1/approvals", "/v1/tools", "/v1/agents", "/v1/keys", "/v1/secrets"]
+        paths.append("/v1/webhook_endpoints")
         shown: list[Any] = [self.client.call("GET", path, limit=200) for path in paths]
         path = f"/v1/runs/{self.values['run_id']}"
         shown += [self.client.call("GET", path + end) for end in ("", "/events", "/tool_calls")]
@@ -358,6 +362,7 @@ def stage(project: Project) -> Iterator[Stage]:
         "approval_id": approval["id"],
         "key_id": made["id"],
         "project_id": project.id,
+        **furnish_webhook(project),
         "call_id": "c9",
         "conversation_id": session["id"].replace("sess_", "conv_"),
         "item_id": session["id"].replace("sess_", "msg_") + "_1_1",

@@ -71,6 +71,15 @@ ONE: Final[dict[str, One]] = {
         "/v1/mcp_servers",
         json={**SERVER, "oauth": {"client_id": "me", "client_secret": "x", "token_url": url}},
     ),
+    "POST /v1/webhook_endpoints url": lambda c, url: c.post(
+        "/v1/webhook_endpoints", json={"url": url}
+    ),
+    "PATCH /v1/webhook_endpoints url": lambda c, url: c.patch(
+        "/v1/webhook_endpoints/we_ffffffffffffffffffffffffffffffff", json={"url": url}
+    ),
+    "POST /v1/runs webhook.url": lambda c, url: c.post(
+        "/v1/runs", json={"model": "offline:rules", "input": "go", "webhook": {"url": url}}
+    ),
 }
 MANY: Final[dict[str, Many]] = {
     "PUT /v1/policy": lambda c, guards, hooks: c.put(
@@ -102,6 +111,9 @@ IN_CONTRACT: Final = {
     "RegisterMcpServer.url": "POST /v1/mcp_servers url",
     "UpdateMcpServer.url": "the same check, after a server was reached",
     "OAuth.token_url": "POST /v1/mcp_servers oauth.token_url",
+    "CreateWebhookEndpoint.url": "POST /v1/webhook_endpoints url",
+    "UpdateWebhookEndpoint.url": "PATCH /v1/webhook_endpoints url",
+    "RunWebhook.url": "POST /v1/runs webhook.url",
     "WebhookGuardrail.url": "a response",
     "WebhookGuardrailInput.url": "PUT /v1/policy",
     "WebhookHook.url": "a response",
