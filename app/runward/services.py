@@ -219,7 +219,7 @@ class LocalWorker(Protocol):
     def reserve_place(self) -> bool: ...
     def release_place(self) -> None: ...
     def start_accepted(self, state: RunState, events: CommittedEvents) -> None: ...
-    def wake(self) -> None: ...
+    def wake(self, run_id: UUID | None = None) -> None: ...
     def watch_project(self, project_id: UUID) -> None: ...
     def has_failed(self) -> bool: ...
 
@@ -243,7 +243,7 @@ class NoWorker:
     def start_accepted(self, state: RunState, events: CommittedEvents) -> None:
         raise AssertionError(f"run {state.id} was leased to a process that is not a worker")
 
-    def wake(self) -> None:
+    def wake(self, run_id: UUID | None = None) -> None:
         pass
 
     def has_failed(self) -> bool:
@@ -273,8 +273,8 @@ class RunQueue:
         """Return whether a task of this process's worker has ended, so that the process stops."""
         return self.worker.has_failed()
 
-    def wake_worker(self) -> None:
-        self.worker.wake()
+    def wake_worker(self, run_id: RunId | None = None) -> None:
+        self.worker.wake(run_id)
 
     def watch_project(self, project_id: ProjectId) -> None:
         self.worker.watch_project(project_id)

@@ -8,19 +8,21 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, text
 
 from runward.api.openapi.descriptions import VERSION
+from runward.domain.run.config import AgentConfig
 from runward.serve import build_listener
 from runward.services import Services
 from runward.settings import Settings
+from runward.store.postgres.db import mint
 from runward.store.runs import queue
 from runward.wiring import open_services
 from runward.worker import main, turns
 from runward.worker.main import Worker
 from runward.worker.process import run_worker
 from runward.worker.turns import Turns
-from tests.db.store import LEASE, Store, until
+from tests.db.store import LEASE, MODEL, Store, new_run, until
 
 RUNS = 24
 LISTENING = (  # to the last channel
@@ -133,10 +135,43 @@ async def test_a_worker_without_capacity_passes_a_run_on(store: Store) -> None:
             return others(idle) == others(full) == 1
 
         await until(both_have_heard)
-        assert full.worker.reserve_place()
+
+        async def place_is_free() -> bool:
+            return full.worker.reserve_place()
+
+        await until(place_is_free)  # the last run may have just ended
         for _ in range(RUNS):  # some of them are selected for the worker without capacity
             await complete(store)
         full.worker.release_place()
+
+
+@pytest.mark.usefixtures("unhurried")
+async def test_a_claim_in_flight_also_serves_the_notifications_of_its_runs(store: Store) -> None:
+    async with working(store) as process:
+        await store.until(LISTENING, 1)
+        await complete(store)  # the worker announces itself, and claims
+        worker, [run] = process.worker, [new_run(AgentConfig(model=MODEL), waits=True)]
+        await store.acceptor.write([run])
+        process.statements.clear()
+        async with store.pool.begin() as tx:
+            await tx.execute(text("LOCK TABLE runs"))
+            worker.wake(run.id)
+            await store.until_blocked()
+            worker.wake(run.id)
+            worker.wake_for(run.id.hex)
+            await tx.execute(text("UPDATE runs SET available_at = now() WHERE ended_at IS NULL"))
+        await store.until("SELECT status FROM runs WHERE id = :id", "completed", id=run.id)
+        assert process.claims == 1
+        async with store.pool.begin() as tx:
+            await tx.execute(text("LOCK TABLE runs"))
+            worker.wake(run.id)
+            await store.until_blocked()
+            worker.wake_for(mint().hex)  # this run is not claimed
+
+        async def claimed_again() -> bool:
+            return process.claims == 3
+
+        await until(claimed_again)
 
 
 def recorded() -> tuple[Turns, list[tuple[str, str]]]:

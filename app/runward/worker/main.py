@@ -37,6 +37,8 @@ class Worker:
         self.executions = Executions()
         self.tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
+        self._reasons: set[str] = set()
+        """Why `_wake` was set since the last claim began: IDs of queued runs, or an empty ID."""
         self.turns = Turns(services.live.feed.notify)
         self.watch = ChangeWatch(
             services.storage.database,
@@ -65,7 +67,7 @@ class Worker:
     def release_place(self) -> None:
         """Release a reserved place whose run was not accepted."""
         self.reserved -= 1
-        self._wake.set()
+        self.wake()
 
     @property
     def _room(self) -> int:
@@ -96,8 +98,13 @@ class Worker:
         """Watch a project of which this process has a client."""
         self.watch.carry(project_id)
 
-    def wake(self) -> None:
-        """Claim now, because a run may be queued."""
+    def wake(self, run_id: UUID | None = None) -> None:
+        """Claim now, because a run may be queued. `run_id`: the queued run. If the claim in flight
+        returns it, no other claim is sent."""
+        self._wake_because("" if run_id is None else run_id.hex)
+
+    def _wake_because(self, reason: str) -> None:
+        self._reasons.add(reason)
         self._wake.set()
 
     def wake_for(self, payload: str) -> None:
@@ -106,7 +113,7 @@ class Worker:
             return
         if self._room > 0:
             if self.turns.is_selected(payload):
-                self._wake.set()
+                self._wake_because(payload)
         elif payload and self.turns.is_selected(payload):
             self.turns.pass_on()
 
@@ -114,7 +121,7 @@ class Worker:
         """Stop claiming, cancel model requests, and give each run back when its tool calls have
         ended."""
         self.draining = True
-        self._wake.set()
+        self.wake()
         log.info("draining", runs=len(self.executions))
         self.executions.drain()
 
@@ -142,7 +149,7 @@ class Worker:
             self.services.live.feed.release(carried)
             self.executions.remove(execution)
             if self._room == 1 or self.draining:
-                self._wake.set()
+                self.wake()
 
     async def _quarantine(self, error: RunUnreadableError) -> None:
         try:
@@ -155,6 +162,7 @@ class Worker:
         because its runs are leased to this process and only this process can give them back."""
         while not self.draining:
             self._wake.clear()
+            self._reasons.clear()
             room, claimed = self._room, 0
             try:
                 await self.failed_claims.give_back()
@@ -191,6 +199,9 @@ class Worker:
         for state in claimed.states:
             services.live.feed.notify_changed(state.id)
             self._start(state, CarriedRun(state.project_id, state.id, state.last_seq), began)
+            self._reasons.discard(state.id.hex)
+        if not self._reasons:
+            self._wake.clear()
         for held in claimed.unreadable:
             await self._quarantine(RunUnreadableError(held.project_id, held.run_id))
         return len(claimed.states) + len(claimed.unreadable)

@@ -104,7 +104,7 @@ async def accept_in_transaction(
     async with storage.begin() as tx:
         accepted = await insert_run(tx, new, queue.lease)
         await after_accept(tx, new)
-    queue.wake_worker()
+    queue.wake_worker(new.id)
     return AcceptResult(build_view(new, accepted), replayed=False)
 
 
@@ -135,7 +135,7 @@ async def accept_in_session(
                 await cancel(storage, queue, new.state.project_id, run_id)
     else:
         raise e.SessionBusyError
-    queue.wake_worker()
+    queue.wake_worker(new.id)
     return AcceptResult(build_view(new, accepted), replayed=False)
 
 

@@ -81,7 +81,7 @@ async def resolve_tool_call(
         return await _read_call(tx, principal.project_id, run_id, call_id)
 
     shown = await respond_once(storage, request_key, resolve)
-    queue.wake_worker()
+    queue.wake_worker(run_id)
     return shown
 
 
@@ -117,7 +117,7 @@ async def submit_tool_result(
         return await _read_call(tx, principal.project_id, run_id, call_id)
 
     shown = await respond_once(storage, request_key, give)
-    queue.wake_worker()
+    queue.wake_worker(run_id)
     return shown
 
 
@@ -156,7 +156,7 @@ async def submit_callback(
             )
         match found:
             case None:
-                queue.wake_worker()
+                queue.wake_worker(ref.run_id)
                 return CallbackReceipt(accepted=True)
             case transitions.LateCallback():
                 raise e.LateCallbackError

@@ -182,7 +182,7 @@ async def accept_immediately(queue: RunQueue, new: NewRun) -> AcceptResult:
         state, events = _build_state(new, accepted), new.changes.events
         queue.start_accepted(state, CommittedEvents(new.id, len(events), accepted.at, events))
     else:
-        queue.wake_worker()
+        queue.wake_worker(new.id)
     return AcceptResult(build_view(new, accepted), replayed=False)
 
 
