@@ -13,7 +13,8 @@ from sqlalchemy import Row, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from runward.domain.events.base import NewEvent
-from runward.domain.ids import ApprovalId, RunId
+from runward.domain.ids import ApprovalId, KeyId, RunId
+from runward.domain.registry.scopes import Principal
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.items import Message
@@ -37,6 +38,7 @@ from tests.unit.domain_cases import take_response
 PROJECT: Final = DEFAULT_PROJECT
 LEASE: Final = timedelta(seconds=30)
 MODEL: Final = "offline:rules"
+APPROVER: Final = Principal(PROJECT, KeyId(UUID(int=1)), "approver", frozenset())
 STOPPED_CLOCK: Final = "stopped, pg_catalog, public"
 _STOPPED: Final = (
     "RETURNS timestamptz LANGUAGE plpgsql AS $$BEGIN PERFORM pg_advisory_lock_shared(1);"
@@ -178,7 +180,8 @@ class Store:
         """What the API does: lock, decide, change. Returns the number of the last event."""
         found = await queries.lock_and_load(tx, PROJECT, run_id)
         assert found is not None
-        return await queries.change_run(tx, found[1], events(*types))
+        last_seq, _ = await queries.change_run(tx, found[1], events(*types))
+        return last_seq
 
     # Looking.
 

@@ -13,8 +13,7 @@ from runward.api.runs.request_models import StartRun
 from runward.api.runs.resolution import ResolvedAgent
 from runward.api.runs.start import build_new_run
 from runward.domain.errors import ConflictError
-from runward.domain.ids import CallId, KeyId
-from runward.domain.registry.scopes import Principal
+from runward.domain.ids import CallId
 from runward.domain.run import bounds
 from runward.domain.run.decisions import EditDecision
 from runward.domain.run.items import HostedCall, MediaPart, Message, Native, Reasoning, TextPart
@@ -25,9 +24,9 @@ from runward.domain.run.response import ModelResponse, Output, RequestedCall, Us
 from runward.domain.run.settle import AwaitCallback, AwaitResult, classify_outcome, conclude
 from runward.domain.run.state import CallOutcome, CallPhase, Changes, RunState
 from runward.store.access.vault import CallRef, Vault
-from runward.store.postgres.db import Tx, mint
+from runward.store.postgres.db import Tx
 from runward.store.runs import client_results, continuation, decisions, transitions
-from tests.db.store import MODEL, PROJECT, Store, step
+from tests.db.store import APPROVER, MODEL, PROJECT, Store, step
 from tests.unit.domain_cases import take_response, tool, turn_with
 
 LONG_NAME = "".join(Random(1).choices(ascii_letters, k=9000))  # which no index compresses
@@ -113,11 +112,10 @@ async def test_a_full_run_takes_no_message_and_nothing_goes_on_from_it_with_one(
         )
         with pytest.raises(ConflictError, match="would exceed the limit"):
             await continuation.prepare(tx, PROJECT, state.id, turns=None, messages=said * 2)
-    who = Principal(PROJECT, KeyId(mint()), "me", frozenset())
     asked = StartRun(input="", model=MODEL)
     with pytest.raises(ConflictError, match="would exceed the limit"):
         build_new_run(
-            who, asked, ResolvedAgent(asked.to_config()), said * 3, continued_from=state.id
+            APPROVER, asked, ResolvedAgent(asked.to_config()), said * 3, continued_from=state.id
         )
 
 
@@ -130,7 +128,7 @@ def _edit(tx: Tx, vault: Vault, state: RunState) -> Awaitable[object]:
     approval = state.calls[C1].approval_id
     assert approval is not None
     edit = EditDecision(decision="edit", arguments={"amount": 1, "note": LARGE})
-    return decisions.decide(tx, vault, PROJECT, approval, edit, "me")
+    return decisions.decide(tx, vault, APPROVER, approval, edit)
 
 
 def _result(tx: Tx, vault: Vault, state: RunState) -> Awaitable[object]:

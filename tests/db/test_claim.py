@@ -18,7 +18,7 @@ from runward.store.postgres.db import open_database
 from runward.store.runs import decisions, failed_claims, queue, sweep, transitions
 from runward.store.runs.gate import Ending
 from tests.db.proxy import Break, Proxy
-from tests.db.store import LEASE, PROJECT, STOPPED_CLOCK, Store, pay, step
+from tests.db.store import APPROVER, LEASE, PROJECT, STOPPED_CLOCK, Store, pay, step
 
 LAPSED = timedelta(0)
 
@@ -120,7 +120,7 @@ async def test_a_claim_loads_all_that_was_written(store: Store) -> None:
     async with store.pool.begin() as tx:
         [first, _] = await store.pending(parked.id)
         await decisions.decide(
-            tx, store.vault, PROJECT, first, ApproveDecision(decision="approve"), "me"
+            tx, store.vault, APPROVER, first, ApproveDecision(decision="approve")
         )
     [state] = await store.claim()
     assert state.calls == (await store.load(parked.id)).calls
@@ -152,9 +152,9 @@ async def test_a_claim_shows_what_was_decided_after_it_had_begun(store: Store) -
     first, second = await store.pending(parked.id)
     approve = ApproveDecision(decision="approve")
     async with store.pool.begin() as tx:
-        await decisions.decide(tx, store.vault, PROJECT, first, approve, "me")
+        await decisions.decide(tx, store.vault, APPROVER, first, approve)
     async with claiming(store) as task, store.pool.begin() as tx:
-        await decisions.decide(tx, store.vault, PROJECT, second, approve, "me")
+        await decisions.decide(tx, store.vault, APPROVER, second, approve)
     [state] = await task
     assert state.version == 2
     assert {call.phase for call in state.calls.values()} == {CallPhase.READY}
@@ -279,7 +279,7 @@ async def test_waking_up_and_waiting_on_is_no_crash(store: Store) -> None:
     for approval in (await store.pending(parked.id))[:4]:
         async with store.pool.begin() as tx:
             reject = RejectDecision(decision="reject")
-            await decisions.decide(tx, store.vault, PROJECT, approval, reject, "me")
+            await decisions.decide(tx, store.vault, APPROVER, approval, reject)
         [state] = await store.claim()
         await store.park(state)
     assert (await store.head(parked.id)).claims == 0

@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, TypeVar
+from uuid import UUID
 
 import pytest
 from sqlalchemy import text
 
 from runward.domain import errors as e
-from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, RunId, format_id
+from runward.domain.ids import ApprovalId, CallId, KeyId, Prefix, ProjectId, RunId, format_id
+from runward.domain.registry.scopes import Principal
 from runward.domain.run.abandoned import AbandonedCall, Closed
 from runward.domain.run.decisions import (
     ApproveDecision,
@@ -31,6 +34,7 @@ from runward.domain.run.resolve import (
 from runward.domain.run.settle import AwaitCallback
 from runward.domain.run.state import CallOutcome, CallPhase, RunState
 from runward.domain.run.status import Move
+from runward.store.access import keys
 from runward.store.access.vault import CallRef
 from runward.store.postgres.db import Tx, mint
 from runward.store.runs import approvals, decisions, sweep, transitions, views
@@ -38,7 +42,7 @@ from runward.store.runs.approvals import Approval
 from runward.store.runs.gate import Committed, Ending, VersionChanged
 from runward.store.runs.quarantine import Quarantine
 from runward.worker.reaper import Reaper
-from tests.db.store import PROJECT, Store, pay, step
+from tests.db.store import APPROVER, PROJECT, Store, pay, step
 from tests.db.test_toolbox import statements
 
 T = TypeVar("T")
@@ -64,11 +68,9 @@ async def alone(store: Store, act: Callable[[Tx], Awaitable[T]]) -> T:
 
 
 async def decide(
-    store: Store, approval: ApprovalId, what: Decision = APPROVE, by: str = "me"
+    store: Store, approval: ApprovalId, what: Decision = APPROVE, by: Principal = APPROVER
 ) -> Approval:
-    return await alone(
-        store, lambda tx: decisions.decide(tx, store.vault, PROJECT, approval, what, by)
-    )
+    return await alone(store, lambda tx: decisions.decide(tx, store.vault, by, approval, what))
 
 
 async def cancel(store: Store, state: RunState, *, after_turn: bool = False) -> None:
@@ -91,6 +93,10 @@ async def status(store: Store, state: RunState) -> str:
     return (await store.head(state.id)).status
 
 
+def key_of(principal: Principal) -> str:
+    return format_id(Prefix.KEY, principal.key_id)
+
+
 def named(error: e.AppError) -> Any:
     return error.extra["approval"]
 
@@ -101,8 +107,8 @@ def named(error: e.AppError) -> Any:
 async def test_a_decision_is_written_with_who_made_it_and_wakes_the_run(store: Store) -> None:
     state = await store.waiting(pay("c1"))
     [approval] = await store.pending(state.id)
-    decided = await decide(store, approval, by="ann")
-    assert (decided.status, decided.decided_by) == ("approved", "ann")
+    decided = await decide(store, approval)
+    assert (decided.status, decided.decided_by) == ("approved", key_of(APPROVER))
     assert decided.decision == {"decision": "approve"}
     head = await store.head(state.id)
     assert (head.status, head.version) == ("queued", 1)
@@ -112,22 +118,27 @@ async def test_a_decision_is_written_with_who_made_it_and_wakes_the_run(store: S
     assert claimed.calls[C1].approved_digest == claimed.calls[C1].digest
 
 
-async def test_a_decision_reads_the_approval_before_and_after_it(store: Store) -> None:
+async def test_an_approval_is_read_once_and_its_tool_is_not(store: Store) -> None:
     [approval] = await store.pending((await store.waiting(pay("c1"))).id)
     sent = statements(store)
     await decide(store, approval)
-    assert sum("FROM approvals" in statement for statement in sent) == 2
+    assert sum("FROM approvals" in statement for statement in sent) == 1
+    assert not any("FROM tool_versions" in statement for statement in sent)
 
 
 async def test_of_many_who_decide_one_wins_and_the_others_are_told_who(store: Store) -> None:
     racers = 6
+
+    def racer_with(number: Any) -> Principal:
+        return replace(APPROVER, key_id=KeyId(UUID(int=number + 1)))
+
     states = [await store.waiting(*(pay(f"c{n}") for n in range(4))) for _ in range(4)]
     asked = [one for state in states for one in await store.pending(state.id)]
 
     async def race(approval: ApprovalId, racer: int) -> Approval | Any:
         answer = RespondDecision(decision="respond", output=racer)
         try:
-            return await decide(store, approval, answer, f"racer {racer}")
+            return await decide(store, approval, answer, racer_with(racer))
         except e.ApprovalAlreadyDecidedError as error:
             return named(error)
 
@@ -136,7 +147,7 @@ async def test_of_many_who_decide_one_wins_and_the_others_are_told_who(store: St
         of_one = results[n * racers : (n + 1) * racers]
         [winner] = [one for one in of_one if isinstance(one, Approval)]
         assert winner.decision is not None
-        assert winner.decided_by == f"racer {winner.decision['output']}"
+        assert winner.decided_by == key_of(racer_with(winner.decision["output"]))
         won = {
             "id": format_id(Prefix.APPROVAL, approval),
             "status": "responded",
@@ -149,16 +160,42 @@ async def test_of_many_who_decide_one_wins_and_the_others_are_told_who(store: St
         assert log.count("tool_call.approval_decided") == log.count("tool_call.completed") == 4
 
 
+@pytest.mark.parametrize(
+    "decision",
+    [
+        APPROVE,
+        RejectDecision(decision="reject", message="too much"),
+        EditDecision(decision="edit", arguments={"amount": 2**60}, message="more"),
+        RespondDecision(decision="respond", output={"paid": [1.5, None]}),
+    ],
+    ids=lambda decision: decision.decision,
+)
+async def test_a_decision_returns_the_approval_as_it_is_stored(
+    store: Store, decision: Decision
+) -> None:
+    async with store.pool.begin() as tx:
+        key = await keys.add_key(
+            tx, store.vault, PROJECT, name="ann", scopes=(), secret=keys.make_secret()
+        )
+    [approval] = await store.pending((await store.waiting(pay("c1"))).id)
+    ann = replace(APPROVER, key_id=KeyId(key.id), key_name="ann")
+    decided = await decide(store, approval, decision, ann)
+    assert decided.decider_name == "ann"
+    assert decided == await alone(store, lambda tx: approvals.get(tx, PROJECT, approval))
+
+
 async def test_the_same_decision_again_is_answered_like_the_first(store: Store) -> None:
     state = await store.waiting(pay("c1"))
     [approval] = await store.pending(state.id)
     reject = RejectDecision(decision="reject", message="too much")
-    first = await decide(store, approval, reject, "ann")
-    again = await decide(store, approval, reject.model_copy(update={"digest": "x"}), "bob")
+    await decide(store, approval, reject)
+    first = await alone(store, lambda tx: approvals.get(tx, PROJECT, approval))
+    other_key = replace(APPROVER, key_id=KeyId(mint()))
+    again = await decide(store, approval, reject.model_copy(update={"digest": "x"}), other_key)
     assert again == first
     with pytest.raises(e.ApprovalAlreadyDecidedError) as other:
         await decide(store, approval, RejectDecision(decision="reject", message="too little"))
-    assert named(other.value)["decided_by"] == "ann"
+    assert named(other.value)["decided_by"] == key_of(APPROVER)
     assert (await store.log(state.id)).count("tool_call.approval_decided") == 1
 
 
@@ -218,7 +255,7 @@ async def test_a_remembered_decision_covers_the_calls_that_wait_beside_it(
 ) -> None:
     state = await store.waiting(pay("c1", 7), pay("c2", 7), pay("c3", 8))
     first = (await store.pending(state.id))[0]
-    await decide(store, first, ApproveDecision(decision="approve", remember=remember), "ann")
+    await decide(store, first, ApproveDecision(decision="approve", remember=remember))
     after = await store.load(state.id)
     ready = {call.id for call in after.calls.values() if call.phase is CallPhase.READY}
     assert ready == covered
@@ -278,7 +315,8 @@ async def test_an_approval_of_another_project_is_not_there(store: Store) -> None
     for project, one in ((foreign, approval), (PROJECT, ApprovalId(mint()))):
         with pytest.raises(e.ApprovalNotFoundError):
             async with store.pool.begin() as tx:
-                await decisions.decide(tx, store.vault, project, one, APPROVE, "me")
+                who = replace(APPROVER, project_id=project)
+                await decisions.decide(tx, store.vault, who, one, APPROVE)
 
 
 async def test_a_decision_while_a_worker_holds_the_run_is_seen_before_it_parks(
@@ -708,7 +746,7 @@ async def test_a_sweep_waits_for_a_decision_that_is_just_being_made(store: Store
     state = await store.waiting(pay("c1"))
     [approval] = await store.pending(state.id)
     async with store.pool.begin() as tx:
-        await decisions.decide(tx, store.vault, PROJECT, approval, APPROVE, "in time")
+        await decisions.decide(tx, store.vault, APPROVER, approval, APPROVE)
         await tx.execute(text("UPDATE approvals SET expires_at = clock_timestamp()"))
         sweeping = asyncio.create_task(
             alone(store, lambda tx: transitions.expire_approval(tx, PROJECT, approval))

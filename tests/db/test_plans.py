@@ -31,7 +31,7 @@ from runward.store.runs.backlog import BacklogReader
 from runward.store.runs.search import RunFilter, search_runs
 from runward.store.runs.sweep import HeldLease
 from runward.store.runs.writers import AcceptWriter
-from tests.db.store import LEASE, MODEL, PROJECT, Store, new_run, pay, step
+from tests.db.store import APPROVER, LEASE, MODEL, PROJECT, Store, new_run, pay, step
 
 SEED: Final = """
 INSERT INTO runs (project_id, id, status, agent, config, last_seq, deadline_at,
@@ -217,7 +217,7 @@ async def people(store: Store, sent: Sent) -> None:
     sent.by = "decide"
     decision = decisions.rules.ApproveDecision(decision="approve")
     async with store.pool.begin() as tx:
-        await decisions.decide(tx, store.vault, PROJECT, first, decision, "me")
+        await decisions.decide(tx, store.vault, APPROVER, first, decision)
     sent.by = "is_overdue"
     async with store.pool.begin() as tx:
         await sweep.is_overdue(tx, PROJECT, state.id, transitions.CallId("c1"))

@@ -28,6 +28,7 @@ from runward.store.runs import (
     views,
 )
 from runward.store.runs.gate import Step
+from tests.db.store import APPROVER
 from tests.model import twin as on_twin
 from tests.model.rows import PROJECT
 from tests.model.twin import Twin, run_now
@@ -68,7 +69,7 @@ def _load(twin: Twin, _: Vault, run_id: RunId, fence: int) -> Any:
 
 def _decide(twin: Twin, vault: Vault, approval_id: ApprovalId, decision: Decision) -> str:
     """Like `runward.api.approvals.decision`, which closes what an ended run has left behind."""
-    work = decisions.decide(_tx(twin), cast("Any", vault), PROJECT, approval_id, decision, "key")
+    work = decisions.decide(_tx(twin), cast("Any", vault), APPROVER, approval_id, decision)
     return run_now(work).status
 
 

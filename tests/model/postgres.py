@@ -19,7 +19,7 @@ from runward.store.registry import tool_registry
 from runward.store.runs import client_results, decisions, queries, queue, sweep, transitions
 from runward.store.runs.gate import Step, StepOutcome
 from runward.store.runs.queue import HeldLease, NewRun
-from tests.db.store import Store
+from tests.db.store import APPROVER, Store
 from tests.model.operations import Operation, Refused
 from tests.model.rows import PROJECT, RunRow, Tools
 
@@ -138,7 +138,7 @@ class Postgres:
     async def decide(self, approval_id: ApprovalId, decision: Decision) -> str:
         vault = self._store.vault
         decided = await self._in(
-            lambda tx: decisions.decide(tx, vault, PROJECT, approval_id, decision, "key")
+            lambda tx: decisions.decide(tx, vault, APPROVER, approval_id, decision)
         )
         return decided.status
 

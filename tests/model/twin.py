@@ -253,7 +253,7 @@ class Twin:
         void_lease: bool = False,
         cancel_requested: bool = False,
         closed: Sequence[dict[str, Any]] = (),
-    ) -> int:
+    ) -> tuple[int, datetime]:
         del incomplete
         row = self.rows[state.id]
         target = None if move is None else MOVES[move].target
@@ -268,7 +268,7 @@ class Twin:
             error=None if error is None else error.get("code"),
         )
         self._records(row.id, changes, closed)
-        return 1
+        return 1, AT
 
     # Sweeps and leases.
 
@@ -392,7 +392,7 @@ async def open_below(tx: Any, _: ProjectId, run_id: RunId) -> list[RunId]:
     return [row.id for row in cast("Twin", tx).below(run_id)]
 
 
-async def change(tx: Any, state: RunState, changes: Changes, **values: Any) -> int:
+async def change(tx: Any, state: RunState, changes: Changes, **values: Any) -> tuple[int, datetime]:
     return cast("Twin", tx).change(state, changes, **values)
 
 

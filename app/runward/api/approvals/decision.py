@@ -9,7 +9,7 @@ from runward.api.http.idempotency import RequestKey, respond_once
 from runward.api.http.params import ApprovalPath
 from runward.api.http.routes import make_router
 from runward.domain import errors as e
-from runward.domain.ids import Prefix, format_id
+from runward.domain.ids import RunId
 from runward.domain.run.decisions import Decision
 from runward.store.postgres.db import Tx
 from runward.store.runs import decisions, transitions
@@ -31,14 +31,13 @@ async def decide_approval(
     """Decide on an approval. The run then continues automatically. Runward accepts only the first
     decision. If a client repeats it, Runward returns the same response. If a client sends a
     different decision, Runward responds with 409, and the error contains the first decision."""
-    by = format_id(Prefix.KEY, principal.key_id)
+    run_id: RunId | None = None
 
     async def decide(tx: Tx) -> Approval:
-        return Approval.from_row(
-            await decisions.decide(
-                tx, storage.vault, principal.project_id, approval_id, decision, by
-            )
-        )
+        nonlocal run_id
+        decided = await decisions.decide(tx, storage.vault, principal, approval_id, decision)
+        run_id = decided.run_id
+        return Approval.from_row(decided)
 
     try:
         shown = await respond_once(storage, request_key, decide)
@@ -47,5 +46,5 @@ async def decide_approval(
         async with storage.begin() as tx:
             await transitions.expire_approval(tx, principal.project_id, approval_id)
         raise
-    queue.wake_worker()
+    queue.wake_worker(run_id)
     return shown

@@ -189,12 +189,9 @@ async def _decide(
 ) -> None:
     if not principal.may((Scope.APPROVALS_DECIDE,)):
         raise e.InsufficientScopeError((Scope.APPROVALS_DECIDE,))
-    by = format_id(Prefix.KEY, principal.key_id)
     with suppress(e.NotFoundError, e.ConflictError):
         async with storage.begin() as tx:
-            await decisions.decide(
-                tx, storage.vault, principal.project_id, approval_id, decision, by
-            )
+            await decisions.decide(tx, storage.vault, principal, approval_id, decision)
 
 
 async def _submit(

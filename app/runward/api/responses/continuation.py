@@ -187,7 +187,7 @@ async def continue_run(
         return {"id": str(ResponseId(former.id.run_id, after))}
 
     made = await respond_once(storage, request_key, act)
-    queue.wake_worker()
+    queue.wake_worker(former.id.run_id)
     id_ = ResponseId.parse(from_json(bytes(made.body))["id"])
     assert id_ is not None
     return id_, made
@@ -265,8 +265,7 @@ async def _decide(
         if response.approve
         else RejectDecision(decision="reject", message=response.reason)
     )
-    by = format_id(Prefix.KEY, principal.key_id)
-    await decisions.decide(tx, storage.vault, principal.project_id, approval_id, decision, by)
+    await decisions.decide(tx, storage.vault, principal, approval_id, decision)
     return True
 
 

@@ -117,7 +117,7 @@ def decide(
     state: RunState,
     changes: Changes,
     call: Call,
-    tool: CompiledTool,
+    tool: CompiledTool | None,
     decision: Decision,
     approver: str,
     *,
@@ -125,7 +125,7 @@ def decide(
 ) -> tuple[RunState, list[DecisionRecord]]:
     """Apply a decision to `call`, and return all decided approvals. With `remember`, the decision
     also covers the pending calls of the same kind, except those whose approvals have
-    `expired_ids`."""
+    `expired_ids`. `tool`: the tool of the call. An ApproveDecision needs none."""
     state, first = _decide_call(state, changes, call, tool, decision, approver)
     decided = [first]
     if isinstance(decision, ApproveDecision | RejectDecision) and decision.remember is not None:
@@ -144,7 +144,7 @@ def _decide_call(
     state: RunState,
     changes: Changes,
     call: Call,
-    tool: CompiledTool,
+    tool: CompiledTool | None,
     decision: Decision,
     approver: str,
 ) -> tuple[RunState, DecisionRecord]:
@@ -165,6 +165,7 @@ def _decide_call(
         case ApproveDecision():
             call = replace(call, phase=CallPhase.READY, approved_digest=call.digest)
         case EditDecision():
+            assert tool is not None
             arguments = tool.arguments.without_nulls(decision.arguments)
             new_digest = _compute_digest(call, tool, arguments)
             call = replace(
@@ -185,10 +186,12 @@ def _decide_call(
     state = state.with_call(call)
     match decision:
         case RejectDecision(message=message):
+            assert tool is not None
             text = message or tool.spec.reject_message or texts.NOT_APPROVED
             result = Result(CallOutcome.REJECTED, text, CallReason.DECLINED)
             state = settle(state, changes, call, result)
         case RespondDecision(output=output):
+            assert tool is not None
             result = replace(
                 make_completed_result(output, tool.spec.max_output_bytes),
                 reason=CallReason.RESPONDED,

@@ -7,9 +7,15 @@ from runward.domain import errors as e
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, format_id
 from runward.domain.json import JsonObject, is_same_json
+from runward.domain.registry.scopes import Principal
 from runward.domain.run import approvals as rules
 from runward.domain.run.bounds import check_room
-from runward.domain.run.decisions import Decision, EditDecision, encode_decision
+from runward.domain.run.decisions import (
+    ApproveDecision,
+    Decision,
+    EditDecision,
+    encode_decision,
+)
 from runward.domain.run.state import CallPhase, Changes, RunState
 from runward.domain.run.tools import CompiledTool
 from runward.store.access.vault import Vault
@@ -23,14 +29,14 @@ from runward.store.runs.remembering import check_remember, list_uncovered, remem
 async def decide(
     tx: Tx,
     vault: Vault,
-    project_id: ProjectId,
+    principal: Principal,
     approval_id: ApprovalId,
     decision: Decision,
-    approver: str,
 ) -> Approval:
     """Decide an approval, and return it. Only one decision is applied. A repeated identical
     decision returns the same approval. Raises AppErrors, such as ApprovalAlreadyDecidedError for a
     different decision."""
+    project_id = principal.project_id
     asked = await approvals.get(tx, project_id, approval_id)
     if asked is None:
         raise e.ApprovalNotFoundError
@@ -45,17 +51,25 @@ async def decide(
         raise e.DecisionNotAllowedError
     call = state.calls[CallId(asked.call_id)]
     check_remember(decision, state, call)
-    tool = await load_tool(tx, vault, state, call)
-    if isinstance(decision, EditDecision):
-        _check_edit(state, tool, decision)
+    tool = None
+    if not isinstance(decision, ApproveDecision):
+        tool = await load_tool(tx, vault, state, call)
+        if isinstance(decision, EditDecision):
+            _check_edit(state, tool, decision)
     changes, expired = Changes(), await list_uncovered(tx, state, decision)
+    approver = format_id(Prefix.KEY, principal.key_id)
     _, decided = rules.decide(state, changes, call, tool, decision, approver, expired_ids=expired)
     await remember(tx, state, call, decision)
     rows = approvals.decisions_to_rows(state.id, decided, approver)
-    await resume_run(tx, status, state, changes, closed=rows)
-    after = await approvals.get(tx, project_id, approval_id)
-    assert after is not None
-    return after
+    at = await resume_run(tx, status, state, changes, closed=rows)
+    return replace(
+        asked,
+        status=decided[0].status,
+        decided_at=at,
+        decided_by=approver,
+        decider_name=principal.key_name,
+        decision=decided[0].decision,
+    )
 
 
 async def _read_closed(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Approval:

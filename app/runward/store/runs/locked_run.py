@@ -1,6 +1,7 @@
 """Operations on locked runs: load, resume and end them."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from runward.domain import errors as e
@@ -57,13 +58,14 @@ async def resume_run(
     changes: Changes,
     *,
     closed: Sequence[dict[str, Any]] = (),
-) -> None:
+) -> datetime:
     """Write the changes and queue the run if it waited. The runs above it are then no longer
-    idle."""
+    idle. Returns the time of the changes."""
     wakes = Move.WAKE if status in MOVES[Move.WAKE].sources else None
-    await queries.change_run(tx, state, changes, move=wakes, closed=closed)
+    _, at = await queries.change_run(tx, state, changes, move=wakes, closed=closed)
     if wakes is not None and state.lineage is not None:
         await family.requeue_ancestors(tx, state.project_id, state.lineage.ancestors)
+    return at
 
 
 async def lock_open_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState]:

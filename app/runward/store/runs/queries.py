@@ -1,6 +1,7 @@
 """Queries that load, lock and change runs without a lease. None of them commits."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import RowMapping, text
@@ -116,7 +117,7 @@ WITH s AS (
   SELECT pg_notify('runward_runs', :hint),
     CASE WHEN CAST(:wakes AS bool) THEN pg_notify('runward_work', :hint) END
 )
-SELECT g.last_seq FROM g CROSS JOIN hint"""
+SELECT g.last_seq, g.at FROM g CROSS JOIN hint"""
 )
 
 
@@ -184,9 +185,9 @@ async def change_run(
     void_lease: bool = False,
     cancel_requested: bool = False,
     closed: Sequence[dict[str, Any]] = (),
-) -> int:
-    """Write changes that were not made by the holder of the lease, and return the sequence number
-    of the last event. The caller has locked the run."""
+) -> tuple[int, datetime]:
+    """Write changes that were not made by the holder of the lease. Returns the sequence number of
+    the last event, and the time of the change. The caller has locked the run."""
     target = None if move is None else MOVES[move].target
     head = {
         "project_id": state.project_id,
@@ -208,6 +209,6 @@ async def change_run(
         "wakes": target is RunStatus.QUEUED,
         **records.to_parameters(),
     }
-    last_seq = (await tx.execute(CHANGE, values)).scalar_one()
+    row = (await tx.execute(CHANGE, values)).one()
     count_changes(changes, target, state.agent)
-    return last_seq
+    return row.last_seq, row.at
