@@ -24,6 +24,7 @@ from tests.db.proxy import Break, Proxy
 from tests.db.store import Store, new_run, step
 
 OPENED = ["run.created", "run.started"]
+TERMINATIONS = 5
 
 
 @pytest.fixture
@@ -153,6 +154,65 @@ async def test_a_backend_that_is_terminated_is_replaced(store: Store, far: Store
         [pid] = far.own_backends
         await store.terminate(pid)
     assert await store.log(state.id) == [*OPENED, "step 0", "step 1", "step 2"]
+
+
+async def test_a_step_whose_backend_is_terminated_in_the_statement_is_written_once(
+    store: Store, far: Store
+) -> None:
+    states = [await store.leased() for _ in range(3)]
+    async with stopped_at_events(store) as go_on:
+        writing = asyncio.create_task(far.write(*[step(state, "fragile") for state in states]))
+        await store.until_blocked()
+        [pid] = far.own_backends
+        await store.terminate(pid)
+        await go_on()
+    assert [one for one in await writing if not isinstance(one, Committed)] == []
+    assert pid not in far.own_backends
+    for state in states:
+        assert await store.log(state.id) == [*OPENED, "fragile"]
+
+
+async def test_steps_are_written_once_and_in_order_while_backends_are_terminated(
+    store: Store, far: Store
+) -> None:
+    """At any moment: before, in and after a statement."""
+    state = await store.leased()
+    names = [f"step {number}" for number in range(40)]
+    terminated: set[int] = set()
+
+    async def write() -> None:
+        for name in names:
+            await far.committed(step(state, name))
+
+    writing = asyncio.create_task(write())
+    while not writing.done():
+        await asyncio.sleep(0)
+        for pid in far.own_backends - terminated:
+            if len(terminated) < TERMINATIONS:
+                await store.terminate(pid)
+                terminated.add(pid)
+    await writing
+    assert len(terminated) == TERMINATIONS
+    assert await store.log(state.id) == [*OPENED, *names]
+
+
+async def test_an_accept_whose_backend_is_terminated_is_an_outage_and_stores_nothing(
+    store: Store, far: Store
+) -> None:
+    new = new_run(AgentConfig(model="offline:rules"))
+    async with stopped_at_events(store) as go_on:
+        writing = asyncio.create_task(far.acceptor.write([new]))
+        await store.until_blocked()
+        await store.sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND cardinality(pg_blocking_pids(pid)) > 0"
+        )
+        [error] = await writing
+        await go_on()
+    assert isinstance(error, db.DATABASE_ERRORS)
+    assert db.is_outage(error)
+    assert await store.value("SELECT count(*) FROM runs WHERE id = :id", id=new.id) == 0
+    assert await far.accept()
 
 
 async def test_connections_that_were_lost_while_idle_are_replaced(store: Store, far: Store) -> None:
