@@ -2,12 +2,13 @@
 protocol."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, Protocol, TypeAlias
 
 from pydantic import JsonValue
 
 from runward.domain.events.values import RunErrorCode
+from runward.domain.immutable import immutable
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ExecutorKind, HostedToolKind, ToolSpec
 from runward.domain.run.items import Item
@@ -17,7 +18,7 @@ RequestedToolChoice: TypeAlias = Literal["auto", "none", "required"] | JsonObjec
 """An object `{"name": "…"}` requires a call of that tool."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ModelRequest:
     """The request of one turn. `model` is the provider's name of the model, without the prefix
     `provider:`. `timeout_seconds` limits the whole call, from the first byte to the last."""
@@ -33,19 +34,19 @@ class ModelRequest:
     timeout_seconds: float = 600.0
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class TextDelta:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ReasoningDelta:
     """A piece of the model's reasoning, if the provider shows it."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ArgumentsDelta:
     index: int
     call_id: str
@@ -53,7 +54,7 @@ class ArgumentsDelta:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class StreamRestart:
     """The stream was interrupted, and the request is sent again. Readers must discard the text that
     was streamed before."""
@@ -88,7 +89,7 @@ class ModelError(Exception):
         self.status = status
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Abilities:
     """The features that one wire protocol supports.
 

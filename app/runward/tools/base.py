@@ -1,13 +1,14 @@
 """The interface between the loop and the executors of tools: one attempt of one call."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, Protocol, TypeAlias
 from uuid import UUID
 
 from pydantic import JsonValue
 
 from runward.domain.ids import CallId, ProjectId, RunId
+from runward.domain.immutable import immutable
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolSpec
 from runward.domain.run.outcomes import Done, Failed, FailureKind, Outcome, Waits
@@ -43,7 +44,7 @@ def _ignore_usage(usage: ReportedUsage) -> None:
     pass
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Invocation:
     """The input of one attempt. `seconds` is the remaining time for everything from the DNS look-up
     to the last byte."""

@@ -1,7 +1,6 @@
 """The base of all events of a run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import (
     Any,
     ClassVar,
@@ -18,6 +17,7 @@ from typing import (
 from pydantic import JsonValue
 from typing_extensions import TypedDict, get_original_bases
 
+from runward.domain.immutable import immutable
 from runward.domain.json import JsonObject, compact
 
 MAX_VALUE_BYTES: Final = 32_768
@@ -29,7 +29,7 @@ MAX_PER_RUN: Final = 10_000
 Data_co = TypeVar("Data_co", bound=Mapping[str, Any], covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class NewEvent(Generic[Data_co]):
     """One entry of a run's log before it has a number. Each kind of event is a subclass. `data` is
     a TypedDict: type checkers verify it, it costs nothing at run time, and its fields are stored in

@@ -2,10 +2,10 @@
 their tools."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
 from runward.domain.ids import ProjectId, RunId
+from runward.domain.immutable import immutable
 from runward.domain.registry.tools import InlineToolSpec
 from runward.domain.run.config import get_inline_tools
 from runward.domain.run.state import Call, CallOutcome, Changes, RunState
@@ -14,7 +14,7 @@ from runward.domain.run.tools import UNREGISTERED
 _WITHOUT_ANSWER: Final = frozenset({CallOutcome.CANCELLED, CallOutcome.TIMED_OUT})
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class AbandonedCall:
     project_id: ProjectId
     run_id: RunId
@@ -30,7 +30,7 @@ class AbandonedCall:
         return self.call.result.reason or self.call.result.outcome
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Closed:
     """The effects of a result that was submitted from outside the loop. After the result is
     committed, Runward notifies the tools of `abandoned`."""

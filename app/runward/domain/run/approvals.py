@@ -1,7 +1,7 @@
 """Approvals: when a call requires one, and the effects of its decision."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import assert_never
 from uuid import UUID
 
@@ -10,6 +10,7 @@ from runward.domain.events.call_data import ApprovalDecidedData
 from runward.domain.events.kinds import ToolCallApprovalDecidedEvent, ToolCallApprovalRequestedEvent
 from runward.domain.events.values import ApprovalStatus, CallReason
 from runward.domain.ids import ApprovalId, Prefix, format_id
+from runward.domain.immutable import immutable
 from runward.domain.json import JsonObject
 from runward.domain.run import texts
 from runward.domain.run.decisions import (
@@ -42,7 +43,7 @@ from runward.domain.run.state import (
 from runward.domain.run.tools import CompiledTool
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class DecisionRecord:
     """The decision of an approval. It is stored with the approval, so that a second decision can be
     compared with it."""

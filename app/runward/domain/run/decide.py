@@ -6,7 +6,6 @@ The loop loads the state, calls `next_action`, executes the action, commits the 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
 from pydantic import JsonValue
@@ -14,6 +13,7 @@ from pydantic import JsonValue
 from runward.domain.errors import FieldError
 from runward.domain.events.values import CallReason, RunErrorCode
 from runward.domain.ids import CallId
+from runward.domain.immutable import immutable
 from runward.domain.json import as_text
 from runward.domain.registry.guards import Stage
 from runward.domain.registry.tools import Concurrency
@@ -39,7 +39,7 @@ from runward.domain.run.workflow import NextSteps, WorkflowEnd, next_step
 from runward.domain.schema.validator import Validator
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class AskModel:
     """The action that sends a model request. `repair`: the problems of an output that the model
     must correct. `tools_off`: request a closing summary without tools."""
@@ -48,7 +48,7 @@ class AskModel:
     tools_off: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Delegate:
     """The action that starts the next steps of a workflow. `response` replaces a model's
     response."""
@@ -56,21 +56,21 @@ class Delegate:
     response: ModelResponse
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class HandOver:
     """The action that continues the run with another agent."""
 
     agent: str
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class RunTools:
     """The action that starts at least one call."""
 
     start: tuple[CallId, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Wait:
     """The action that waits for the calls in flight. `stopping`: the run will end, so no call is
     retried."""
@@ -78,14 +78,14 @@ class Wait:
     stopping: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Park:
     """The action that parks the run until one of these calls gets a result from outside."""
 
     waiting: tuple[CallId, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Finish:
     """The action that ends the run. `output` is None only if the run ends without an output."""
 

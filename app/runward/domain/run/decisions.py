@@ -1,12 +1,12 @@
 """Decisions about calls: the options of a person, and the decisions that Runward remembers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field, JsonValue
 
 from runward.domain.events.values import ApprovalStatus
+from runward.domain.immutable import immutable
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import Frozen
 
@@ -25,7 +25,7 @@ class RememberOptions(Frozen):
     does not expire."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class RememberedDecision:
     """A decision that also covers later calls of the same tool version."""
 

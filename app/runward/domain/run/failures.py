@@ -1,9 +1,10 @@
 """Failed attempts: whether Runward retries them, and the results that the model reads."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import assert_never
 
 from runward.domain.events.values import CallReason
+from runward.domain.immutable import immutable
 from runward.domain.registry.guards import Fail, Reject
 from runward.domain.registry.tools import (
     RETRYABLE_STATUSES,
@@ -18,7 +19,7 @@ from runward.domain.run.outcomes import Failed, FailureKind
 from runward.domain.run.state import Call, CallOutcome, Result
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class AwaitResolution:
     """A disposition for a call with an unknown outcome. A person must record the outcome."""
 

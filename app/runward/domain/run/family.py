@@ -1,11 +1,12 @@
 """Relatives of a run: its parent, its child runs, and the agents to which it can be handed over."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pydantic import JsonValue
 
 from runward.domain.ids import CallId, RunId
+from runward.domain.immutable import immutable
 from runward.domain.json import JsonObject
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.items import Item
@@ -13,7 +14,7 @@ from runward.domain.run.response import Usage
 from runward.domain.run.status import TERMINAL, RunStatus
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Member:
     """An agent's configuration as it was when the run started."""
 
@@ -22,7 +23,7 @@ class Member:
     description: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Child:
     """The state of a child run of an open call, at the time when the parent was loaded."""
 
@@ -39,7 +40,7 @@ class Child:
         return self.status in TERMINAL
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Lineage:
     """The origin of a child run: the runs above it, and the agents from the topmost of these runs
     down to the child run."""
@@ -50,7 +51,7 @@ class Lineage:
     path: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ChildRun:
     """A child run that is started in the same step that creates its call."""
 

@@ -6,12 +6,13 @@ A history contains one sequence of items for each earlier run, oldest run first.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, assert_never
 
 from pydantic import JsonValue
 
 from runward.domain.ids import CallId
+from runward.domain.immutable import immutable
 from runward.domain.json import as_text, compact
 from runward.domain.run.bounds import truncate
 from runward.domain.run.config import HistoryLimits, RunKind
@@ -204,7 +205,7 @@ def _part_bytes(part: Part) -> int:
 # Search.
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class _Match:
     runs_ago: int
     role: str

@@ -2,23 +2,23 @@
 API and the database), each item has a `type`: `message`, `tool_call`, `tool_result`, `reasoning` or
 `hosted_call`."""
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias, assert_never
 
 from pydantic import JsonValue
 
 from runward.domain.ids import CallId
+from runward.domain.immutable import immutable
 from runward.domain.json import JsonObject, as_text, compact, parse
 
 MessageRole = Literal["user", "assistant", "system"]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class TextPart:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class MediaPart:
     """An image or a file: either a URL, or base64 `data` with its media type."""
 
@@ -33,7 +33,7 @@ Part: TypeAlias = TextPart | MediaPart
 MessageContent: TypeAlias = str | tuple[Part, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Native:
     """Provider-specific data of an item, such as a signature or citations, in the provider's
     format. Runward returns it only to the same provider."""
@@ -42,7 +42,7 @@ class Native:
     data: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Message:
     role: MessageRole
     content: MessageContent
@@ -50,7 +50,7 @@ class Message:
     native: Native | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ToolCall:
     """A tool call that the model requested. `arguments` is always the text of a JSON object. If the
     model's text is not a JSON object, `raw` contains the text and `arguments` is `{}`."""
@@ -62,7 +62,7 @@ class ToolCall:
     native: Native | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ToolResult:
     call_id: CallId
     output: JsonValue
@@ -76,7 +76,7 @@ class ToolResult:
         return as_text(self.output)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Reasoning:
     """A provider's reasoning. It is stored completely, so that Runward can return it to the same
     provider."""
@@ -85,7 +85,7 @@ class Reasoning:
     data: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class HostedCall:
     """A call of a hosted tool, with its result. `kind` is the kind in the tool's `hosted`.
     `arguments` and `output` are for people. `data` contains the provider's items unchanged, so that

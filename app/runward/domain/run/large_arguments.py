@@ -1,15 +1,15 @@
 """Large arguments, which responses omit for clients that load them on demand."""
 
-from dataclasses import dataclass
 from typing import Final
 
+from runward.domain.immutable import immutable
 from runward.domain.json import JsonObject, compact
 
 MAX_NAMED: Final = 20
 MAX_NAME_CHARACTERS: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class LargeArgument:
     """An omitted argument and the size of its JSON. `name` is None for an entry that represents
     several arguments."""

@@ -1,11 +1,11 @@
 """The outcomes of one attempt at a call."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
 from pydantic import JsonValue
 
+from runward.domain.immutable import immutable
 from runward.domain.json import JsonObject, compute_digest
 from runward.domain.run.items import Part
 
@@ -21,7 +21,7 @@ class FailureKind(StrEnum):
     WITHHELD = "withheld"  # the call was sent, and a guardrail rejected its result
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Done:
     """The attempt succeeded. `parts`: the text, image and file parts of a result with a `content`
     array. `state`: the tool's changes to the session's state, null for removed keys. `transfer_to`:
@@ -35,7 +35,7 @@ class Done:
     escalate: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Failed:
     """The attempt failed. `message`: the tool's own message for the model, if there is one.
     `detail` is for operators and has no secrets. `status`: the HTTP status. `retry_after` is in
@@ -52,7 +52,7 @@ class Failed:
     """Whether a guardrail or the tool's `on_error` function decided that the run must fail."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class AgentRequest:
     """A plugin function's request for a child run. `max_turns` and `output_schema` override the
     agent's configuration."""
@@ -75,7 +75,7 @@ class AgentRequest:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Waits:
     """The result arrives later: through the tool's callback, from a child run, or from the client.
     `agents`: the child runs that a plugin function requests. Runward runs the function again after
@@ -85,7 +85,7 @@ class Waits:
     agents: tuple[AgentRequest, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class NeedsInput:
     """The tool needs input from the client before it can continue. Runward returns `state` to the
     tool together with the input."""
@@ -97,7 +97,7 @@ class NeedsInput:
 Outcome: TypeAlias = Done | Failed | Waits | NeedsInput
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class InputRequest:
     """A tool's request for input from the client, or a plugin function's request for child runs.
     `number` counts the requests of the call. Runward returns `state` to the tool together with the

@@ -1,12 +1,13 @@
 """The parsed calls of a response, and the reasons why a call cannot run."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from uuid import UUID
 
 from runward.domain.errors import FieldError
 from runward.domain.events.values import CallReason
 from runward.domain.ids import CallId
+from runward.domain.immutable import immutable
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import GuardrailVerdict
 from runward.domain.run import texts
@@ -17,7 +18,7 @@ from runward.domain.run.state import Call, CallOutcome, Result, RunState
 from runward.domain.run.tools import CompiledTool
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Turn:
     """The tools and the conversation that the model saw in this turn."""
 
@@ -29,7 +30,7 @@ class Turn:
     """Tools that the model would see if it had searched for them."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ParsedCall:
     """A call that the model requested. `raw` contains the text of its arguments if the text is not
     a JSON object. `problem`: the text is not a JSON object, or the response was truncated in the
@@ -51,7 +52,7 @@ class ParsedCall:
     """The verdict of guardrails that run before an approval is created."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ParsedResponse:
     """A storable response, its size as JSON, and its calls. A call that the response repeats is
     included once."""

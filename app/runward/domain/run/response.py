@@ -1,13 +1,13 @@
 """A model's response in one turn, independent of the provider."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from runward.domain.immutable import immutable
 from runward.domain.run.items import HostedCall, Message, Native, Reasoning, join_text
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class RequestedCall:
     """A call as the model wrote it. `arguments` is its raw text, and the ID may be empty.
     `truncated`: the response ended inside the call, so it must not run."""
@@ -19,7 +19,7 @@ class RequestedCall:
     native: Native | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Usage:
     """Numbers of tokens. `input` includes `cached_input`, and `output` includes `reasoning`. `cost`
     is in US dollars and covers only models with known prices."""
@@ -44,7 +44,7 @@ class Usage:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ReportedUsage:
     """The usage of `model` that a tool reports. `priced`: whether the tool reported the cost.
     Otherwise, Runward computes the cost."""
@@ -54,7 +54,7 @@ class ReportedUsage:
     priced: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Loss:
     """A part of a request that the model did not receive. `part` is its name in the API, and
     `reason` is a sentence for people."""
@@ -63,7 +63,7 @@ class Loss:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ReplacedCalls:
     """The calls that the model requested, before `hook` changed them."""
 
@@ -74,7 +74,7 @@ class ReplacedCalls:
 Output: TypeAlias = Message | Reasoning | HostedCall | RequestedCall
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ModelResponse:
     """A response. `output` is in the model's order. `finish` is one of `stop`, `tool_calls`,
     `length`, `content_filter` and `other`. `losses`: parts of the request that this model did not

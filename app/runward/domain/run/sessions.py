@@ -1,12 +1,12 @@
 """Sessions: conversations shared by several runs, of which one executes at a time."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from pydantic_core import to_json
 
 from runward.domain.ids import SessionId
+from runward.domain.immutable import immutable
 from runward.domain.json import JsonObject
 
 MAX_STATE_BYTES: Final = 65_536
@@ -32,7 +32,7 @@ def fits_limit(state: JsonObject) -> bool:
     return len(to_json(state)) <= MAX_STATE_BYTES
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Place:
     """The place of a run in its session. `number` counts the session's runs. A child run has its
     parent's session, and its `number` is None."""

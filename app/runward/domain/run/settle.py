@@ -1,6 +1,6 @@
 """The conversion of an attempt's outcome to a retry or to the call's result."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, TypeAlias, assert_never
 
 from pydantic import JsonValue
@@ -14,6 +14,7 @@ from runward.domain.events.kinds import (
 )
 from runward.domain.events.values import CallReason
 from runward.domain.ids import Prefix, format_id
+from runward.domain.immutable import immutable
 from runward.domain.run import texts
 from runward.domain.run.bounds import (
     MAX_RUN_BYTES,
@@ -53,24 +54,24 @@ MAX_INPUT_REQUESTS: Final = 20
 """Maximum number of times that one call may request input."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class TryAgain:
     """A disposition that starts the next attempt after `after` seconds."""
 
     after: float
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class AwaitCallback:
     pass
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class AwaitResult:
     """A disposition for client tools. The client runs the tool and submits its result."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class StartChild:
     """A disposition for agents as tools. The loop starts a child run in its next step, and the
     child run provides the call's result. `requests`: the requests of a plugin function, which reads
@@ -79,7 +80,7 @@ class StartChild:
     requests: tuple[AgentRequest, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class AwaitInput:
     """The tool's request for input. The call is sent again together with the input."""
 

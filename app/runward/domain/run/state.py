@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from runward.domain.events.base import AnyEvent
 from runward.domain.events.values import CallReason
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
+from runward.domain.immutable import immutable
 from runward.domain.json import JsonObject, compute_digest
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.decisions import RememberedDecision
@@ -70,7 +71,7 @@ class CallOutcome(StrEnum):
     CANCELLED = "cancelled"
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Result:
     """The result of a call. The model reads `output`, truncated to the tool's limit. `full`: the
     complete output if it was truncated. `detail` is for operators, and `metadata` is for the
@@ -97,7 +98,7 @@ class Result:
         return self.output if self.full is None else self.full
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Call:
     """One row of the tool-call log. `fence`: the fence of the claim under which it was last
     started. `version`: None for a tool that does not exist. `original`: the model's arguments if an
@@ -159,7 +160,7 @@ class SegmentKind(StrEnum):
     RESPONSE = "response"  # from the model
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class Segment:
     """Items that were added to the conversation together. The results of a response's calls are not
     included. They are inserted from the tool-call log, directly after the response."""
@@ -173,7 +174,7 @@ class Segment:
     follows the response, because the model had not read it."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class RunState:
     project_id: ProjectId
     id: RunId
@@ -247,7 +248,7 @@ APPROVE_OR_REJECT: Final = ("approve", "reject")
 """For calls that a provider runs: a person can approve or reject them, but not edit them."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class ApprovalRequest:
     """A request for an approval of one call. Seconds count from the commit."""
 

@@ -1,10 +1,11 @@
 """Tool versions with compiled schemas."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
+from runward.domain.immutable import immutable
 from runward.domain.json import JsonObject, canonical, compute_digest
 from runward.domain.registry.tools import CallableRule, CelRule, InlineToolSpec, ToolSpec
 from runward.domain.schema.validator import RefusedSchema, Validator, stored_validator
@@ -17,7 +18,7 @@ RequestKey: TypeAlias = tuple[str, str]
 _NO_TOOLS: Final[Mapping[str, bool]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class CompiledTool:
     """A tool with compiled schemas. `version` counts the versions of the registered tool, from
     1."""

@@ -4,10 +4,11 @@ Each step is a tool call. So it is in the tool-call log, can wait for a person f
 never repeated. A run of kind `call` has one step, the call of a tool.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pydantic import JsonValue
 
+from runward.domain.immutable import immutable
 from runward.domain.json import as_text, compact
 from runward.domain.run import texts
 from runward.domain.run.items import Message, join_text
@@ -15,14 +16,14 @@ from runward.domain.run.response import ModelResponse, RequestedCall
 from runward.domain.run.state import Call, RunState, SegmentKind
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class NextSteps:
     """The agents that run next, as the calls of a model's response."""
 
     response: ModelResponse
 
 
-@dataclass(frozen=True, slots=True)
+@immutable
 class WorkflowEnd:
     """The end of a workflow. `error`: why it failed. `reason`: why it ended early."""
 
