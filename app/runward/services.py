@@ -24,6 +24,7 @@ from runward.domain.registry.mcp_auth import Login, OAuthClient, PendingLogin
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
 from runward.domain.registry.scopes import Principal
 from runward.domain.registry.tools import HostedToolKind, ToolSpec
+from runward.domain.retention import RetentionLimits
 from runward.domain.run.abandoned import AbandonedCall
 from runward.domain.run.state import RunState
 from runward.domain.run.status import Move
@@ -327,6 +328,7 @@ class Services:
     storage: Storage
     access: Access
     limits: RequestLimits
+    retention: RetentionLimits
     registry: Registry
     queue: RunQueue
     live: Live

@@ -120,6 +120,7 @@ _CLIENT_VARIABLES: Final = ("RUNWARD_URL", "RUNWARD_KEY")
 _PLUGIN_VARIABLES: Final = "RUNWARD_SECRET_"
 
 UsdPerMillion = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
+MAX_RETENTION_DAYS: Final = 36_500
 PricedModel = Annotated[str, Field(pattern=r"^[a-z-]+:.+$")]
 
 
@@ -131,6 +132,24 @@ class ModelPrice(BaseModel):
     input: UsdPerMillion
     output: UsdPerMillion
     cached_input: UsdPerMillion | None = None
+
+
+Days = Annotated[int, Field(ge=1, le=MAX_RETENTION_DAYS)] | None
+
+
+class RetentionDays(BaseModel):
+    """Days for each class of data. None: forever."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    runs: Days = None
+    events: Days = None
+    tool_call_content: Days = None
+    deliveries: Days = None
+
+
+class DefaultRetentionDays(RetentionDays):
+    deliveries: Days = 30
 
 
 class Settings(BaseSettings):
@@ -170,6 +189,17 @@ class Settings(BaseSettings):
     default allows loopback."""
     allowed_ports: Ports = "80,443,1024-65535"
     """The ports that tools may be reached on."""
+    retention_days: Annotated[DefaultRetentionDays, NoDecode, BeforeValidator(_parse_json)] = (
+        DefaultRetentionDays()
+    )
+    """Number of days for which each class of data is kept in projects that choose nothing else:
+    {"runs": 365, "events": 90, "tool_call_content": 30, "deliveries": 30}. Without a class, its
+    data is kept forever, and deliveries for 30 days. Null: forever."""
+    retention_max_days: Annotated[RetentionDays, NoDecode, BeforeValidator(_parse_json)] = (
+        RetentionDays()
+    )
+    """The largest number of days that a project can choose for each class, like RETENTION_DAYS. It
+    also limits the default."""
     worker_concurrency: Annotated[int, Field(ge=1, le=10_000)] = 256
     """Runs that one worker carries at once."""
     worker_port: Annotated[int, Field(ge=1, le=65535)] | None = None

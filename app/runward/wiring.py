@@ -11,6 +11,7 @@ from pydantic import SecretStr
 from runward.domain.errors import McpUnreachableError, UnavailableError
 from runward.domain.ids import ProjectId
 from runward.domain.registry.mcp_servers import ListedTool
+from runward.domain.retention import DataClass, RetentionLimits
 from runward.domain.run.state import Call, RunState
 from runward.egress.client import Egress
 from runward.llm.catalog import ModelCatalog
@@ -122,6 +123,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             limits=RequestLimits(
                 settings.max_body_bytes, settings.mcp_wait_seconds.total_seconds()
             ),
+            retention=_build_retention(settings),
             registry=_build_registry(engine, AgentCache(database.pool), mcp, egress),
             queue=RunQueue(
                 accept=await stack.enter_async_context(GroupCommit(accepts.write)),
@@ -135,6 +137,14 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             direct_url=_reveal(settings.listen_url) or database_url,
             own_backends=set() if database.through_pgbouncer else own_backends,  # shared there
         )
+
+
+def _build_retention(settings: Settings) -> RetentionLimits:
+    default, maximum = (
+        {DataClass(name): days for name, days in one}
+        for one in (settings.retention_days, settings.retention_max_days)
+    )
+    return RetentionLimits(default, maximum)
 
 
 def _build_access(database: Database, vault: Vault, public_url: str) -> Access:

@@ -13,7 +13,7 @@ from runward.store.webhooks import deliveries, endpoints, outbox
 from runward.store.webhooks.deliveries import Attempt, ClaimedDelivery
 from runward.store.webhooks.endpoints import StoredEndpoint
 from tests.db.store import PROJECT, Store, step
-from tests.db.test_outside import reaper
+from tests.db.test_outside import clean, reaper
 from tests.db.test_project_log import pass_horizon
 
 MANY = 100
@@ -272,7 +272,7 @@ async def test_old_deliveries_are_deleted(store: Store) -> None:
         "UPDATE webhook_deliveries SET created_at = created_at - interval '31 days' WHERE id = :id",
         id=old,
     )
-    await reaper(store).drop_old_rows()
+    await clean(store)
     assert old not in {row.id for row in await stored(store)}
     assert len(await stored(store)) == 2
 

@@ -13,6 +13,7 @@ from sqlalchemy import text
 from runward.domain import errors as e
 from runward.domain.ids import ApprovalId, CallId, KeyId, Prefix, ProjectId, RunId, format_id
 from runward.domain.registry.scopes import Principal
+from runward.domain.retention import DataClass, RetentionLimits
 from runward.domain.run.abandoned import AbandonedCall, Closed
 from runward.domain.run.decisions import (
     ApproveDecision,
@@ -41,11 +42,13 @@ from runward.store.runs import approvals, decisions, sweep, transitions, views
 from runward.store.runs.approvals import Approval
 from runward.store.runs.gate import Committed, Ending, VersionChanged
 from runward.store.runs.quarantine import Quarantine
+from runward.worker.cleaner import Cleaner
 from runward.worker.reaper import Reaper
 from tests.db.store import APPROVER, PROJECT, Store, pay, step
 from tests.db.test_toolbox import statements
 
 T = TypeVar("T")
+RETENTION = RetentionLimits({DataClass.DELIVERIES: 30}, {})
 APPROVE = ApproveDecision(decision="approve")
 REJECT = RejectDecision(decision="reject")
 C1 = CallId("c1")
@@ -58,7 +61,23 @@ def nobody(abandoned: Iterable[AbandonedCall]) -> None:
 
 def reaper(store: Store, wake_deliveries: Callable[[], None] = lambda: None) -> Reaper:
     quarantine = Quarantine(store.pool)
-    return Reaper(store.database, store.vault, quarantine, timedelta(0), nobody, wake_deliveries)
+    return Reaper(
+        store.database,
+        store.vault,
+        quarantine,
+        timedelta(0),
+        Cleaner(store.database, RETENTION),
+        enqueue_notices=nobody,
+        wake_deliveries=wake_deliveries,
+    )
+
+
+async def clean(store: Store, limits: RetentionLimits = RETENTION) -> None:
+    """A whole pass of the cleaner."""
+    cleaner = Cleaner(store.database, limits)
+    await cleaner.begin()
+    while not cleaner.is_done:
+        await cleaner.step()
 
 
 async def alone(store: Store, act: Callable[[Tx], Awaitable[T]]) -> T:
@@ -738,7 +757,7 @@ async def test_old_idempotency_keys_are_dropped_and_others_kept(store: Store) ->
         " FROM generate_series(1, 600) n",
         project=PROJECT,
     )
-    await reaper(store).drop_old_rows()
+    await clean(store)
     assert await store.value("SELECT count(*) FROM idempotency_keys") in range(95, 101)
 
 

@@ -16,10 +16,12 @@ from runward.store.runs import approvals, failed_claims, queries, queue, sweep, 
 from runward.store.runs.gate import Ending
 from runward.store.runs.quarantine import Quarantine, end_unreadable
 from runward.wiring import open_services
+from runward.worker.cleaner import Cleaner
 from runward.worker.main import Worker
 from runward.worker.process import run_worker
 from runward.worker.reaper import Reaper
 from tests.db.store import LEASE, PROJECT, Store, pay, step, with_option
+from tests.db.test_outside import RETENTION
 
 DEEP = "[" * 250 + "]" * 250
 LONG = "1" * 5_000
@@ -45,7 +47,13 @@ async def status(store: Store, run_id: UUID) -> str:
 
 def reaper(store: Store, quarantine: Quarantine) -> Reaper:
     return Reaper(
-        store.database, store.vault, quarantine, timedelta(0), lambda _: None, lambda: None
+        store.database,
+        store.vault,
+        quarantine,
+        timedelta(0),
+        Cleaner(store.database, RETENTION),
+        enqueue_notices=lambda _: None,
+        wake_deliveries=lambda: None,
     )
 
 

@@ -157,6 +157,16 @@ class WebhookEndpointNotFoundError(NotFoundError):
     text = "This project has no webhook endpoint with this ID."
 
 
+class LegalHoldNotFoundError(NotFoundError):
+    code = "legal_hold_not_found"
+    text = "This project has no legal hold of a resource with this ID."
+
+
+class ErasureNotFoundError(NotFoundError):
+    code = "erasure_not_found"
+    text = "This project has no erasure with this ID."
+
+
 class WebhookDeliveryNotFoundError(NotFoundError):
     code = "webhook_delivery_not_found"
     text = "This project has no webhook delivery with this ID."
@@ -242,6 +252,14 @@ class ResultAlreadyGivenError(ConflictError):
     text = "This tool call already has a different result. The new result was not stored."
 
 
+class LegalHoldError(ConflictError):
+    code = "legal_hold"
+    text = (
+        "This data is under a legal hold, so it cannot be erased. Use an API key with the scope "
+        "`admin` to list the holds at `GET /v1/legal_holds` and to delete this one."
+    )
+
+
 class AlreadyExistsError(ConflictError):
     code = "already_exists"
     text = "A resource with this name already exists."
@@ -259,6 +277,11 @@ class IdempotencyInFlightError(ConflictError):
 class GoneError(AppError):
     code = "gone"
     text = "This resource no longer exists."
+
+
+class EventsRemovedError(GoneError):
+    code = "events_removed"
+    text = "The retention of this project has removed the events of this run."
 
 
 class LateCallbackError(GoneError):

@@ -35,6 +35,7 @@ class Prefix(StrEnum):
     WORKER = "wrk"
     WEBHOOK_ENDPOINT = "we"
     WEBHOOK_DELIVERY = "wd"
+    ERASURE = "era"
 
 
 def format_id(prefix: Prefix, value: UUID) -> str:
@@ -54,7 +55,12 @@ def format_optional_id(prefix: Prefix, value: UUID | None) -> str | None:
 def parse_id(prefix: Prefix, text: str) -> UUID | None:
     """Return the UUID, or None if `text` is not an ID of this kind. Callers treat such a text like
     an unknown ID."""
-    head, _, digits = text.partition("_")
-    if head != prefix or len(digits) != 32 or not _HEX_DIGITS.issuperset(digits):
+    return parse_any_id(text) if text.startswith(f"{prefix}_") else None
+
+
+def parse_any_id(text: str) -> UUID | None:
+    """Return the UUID, or None if `text` is not an ID of any kind."""
+    _, _, digits = text.partition("_")
+    if len(digits) != 32 or not _HEX_DIGITS.issuperset(digits):
         return None
     return UUID(hex=digits)

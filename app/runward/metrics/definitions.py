@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from runward.domain.events.kinds import ToolCallOutcomeUnknownEvent
+from runward.domain.retention import IDEMPOTENCY_KEYS, DataClass
 from runward.domain.run.response import ReportedUsage, Usage
 from runward.domain.run.state import Changes
 from runward.domain.run.status import TERMINAL, RunStatus
@@ -103,6 +104,13 @@ QUARANTINED_RUNS: Final = Counter(
     "Runs that Runward ended because they crash workers or cannot be read.",
     ["reason"],
     initial=[("crash_loop",), ("unreadable",)],
+)
+REMOVED_ROWS: Final = Counter(
+    "runward_removed_rows",
+    "Rows whose content retention removed: runs, events, tool calls, deliveries and idempotency"
+    " keys.",
+    ["data_class"],
+    initial=[(one,) for one in (*DataClass, IDEMPOTENCY_KEYS)],
 )
 COMMIT_SECONDS: Final = Histogram(
     "runward_commit_duration_seconds", "Duration of commits of steps of runs.", _SHORT

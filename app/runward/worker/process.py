@@ -7,6 +7,7 @@ from datetime import timedelta
 import structlog
 
 from runward.tools.signing import SignedPostClient
+from runward.worker.cleaner import Cleaner
 from runward.worker.deliveries import DeliveryWorker
 from runward.worker.leases import Heartbeat
 from runward.worker.main import Worker
@@ -35,8 +36,9 @@ async def run_worker(worker: Worker, stop: asyncio.Event, drain: timedelta, vers
         services.storage.vault,
         services.queue.quarantine,
         lease,
-        services.queue.notify_tools,
-        deliveries.wake,
+        Cleaner(services.storage.database, services.retention),
+        enqueue_notices=services.queue.notify_tools,
+        wake_deliveries=deliveries.wake,
     )
     presence = Presence(services.storage.autocommit, worker, version)
     claiming = asyncio.create_task(worker.claim_forever(), name="claim")

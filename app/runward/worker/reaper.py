@@ -22,17 +22,19 @@ from runward.store.postgres.db import (
     is_statement_timeout,
     log_fields,
 )
+from runward.store.retention import erasures
 from runward.store.runs import erasure, sessions, sweep, transitions
 from runward.store.runs.quarantine import Quarantine
 from runward.store.runs.sweep import DueAnswer, SweepKind
-from runward.store.webhooks import deliveries, outbox
+from runward.store.webhooks import outbox
+from runward.worker.cleaner import Cleaner
 
 log = structlog.get_logger()
 T = TypeVar("T")
 D = TypeVar("D", bound=Hashable)
 INTERVAL_SECONDS: Final = 1.0
-KEYS_EVERY: Final = 600
-"""Number of sweeps between two deletions of old idempotency keys and deliveries."""
+CLEAN_EVERY: Final = 600
+"""Number of sweeps between the beginnings of two passes of the cleaner."""
 RETRY_EVERY: Final = 60
 """Number of sweeps between two attempts to process a row that failed before."""
 
@@ -47,6 +49,8 @@ class Reaper:
         vault: Vault,
         quarantine: Quarantine,
         lease: timedelta,
+        cleaner: Cleaner,
+        *,
         enqueue_notices: Callable[[Iterable[AbandonedCall]], None],
         wake_deliveries: Callable[[], None],
     ) -> None:
@@ -56,7 +60,8 @@ class Reaper:
         self._lease = lease
         self._tell = enqueue_notices
         self._wake_deliveries = wake_deliveries
-        self._sweeps = random.randrange(KEYS_EVERY)  # noqa: S311  # workers take turns
+        self._cleaner = cleaner
+        self._sweeps = random.randrange(CLEAN_EVERY)  # noqa: S311  # workers take turns
         self._failed: dict[SweepKind, dict[Hashable, int]] = {}
         """For each row that failed, the number of the sweep that retries it."""
 
@@ -67,8 +72,9 @@ class Reaper:
             try:
                 while await self.sweep():
                     pass
-                if self._sweeps % KEYS_EVERY == 0:
-                    await self.drop_old_rows()
+                if self._sweeps % CLEAN_EVERY == 0 and self._cleaner.is_done:
+                    await self._cleaner.begin()
+                await self._past_timeouts(self._clean)
             except DATABASE_ERRORS as error:
                 if not is_outage(error):
                     raise
@@ -102,6 +108,7 @@ class Reaper:
             ),
             "session": self._wake_stranded,
             "erasure": lambda: self._each("erasure", erasure.list_due, self._erase),
+            "erasure_request": self._advance_erasures,
             "notification": self._enqueue_notifications,
             "delivery": self._start_deliveries,
         }
@@ -156,6 +163,16 @@ class Reaper:
     async def _erase(self, tx: Tx, due: tuple[ProjectId, RunId]) -> Closed | None:
         return Closed() if await erasure.erase(tx, *due) else None
 
+    async def _advance_erasures(self) -> bool:
+        await self._each(
+            "erasure_request",
+            erasures.list_runs_to_cancel,
+            lambda tx, due: transitions.cancel(tx, *due, after_turn=False),
+        )
+        return await self._each(
+            "erasure_request", erasures.list_due, lambda tx, due: erasures.advance(tx, *due)
+        )
+
     async def _enqueue_notifications(self) -> bool:
         async def enqueue(tx: Tx, project_id: ProjectId) -> Closed | None:
             return Closed() if await outbox.enqueue_events(tx, project_id) else None
@@ -168,11 +185,9 @@ class Reaper:
         self._wake_deliveries()
         return False
 
-    async def drop_old_rows(self) -> None:
-        while await self._alone(sweep.delete_expired_idempotency_keys) == sweep.BATCH:
-            pass
-        while await self._alone(lambda tx: deliveries.delete_old(tx, sweep.BATCH)) == sweep.BATCH:
-            pass
+    async def _clean(self) -> bool:
+        await self._cleaner.step()
+        return False
 
     async def _each(
         self,

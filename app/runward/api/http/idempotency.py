@@ -12,7 +12,7 @@ from runward.api.http.params import IdempotencyKey
 from runward.api.http.requests import ApiRequest
 from runward.api.http.responses import json_response
 from runward.domain import errors as e
-from runward.domain.ids import ProjectId
+from runward.domain.ids import ProjectId, parse_any_id
 from runward.domain.json import compute_digest, parse
 from runward.services import Storage
 from runward.store.access import idempotency
@@ -105,9 +105,17 @@ async def _respond(
         if await idempotency.reserve(
             tx, request_key.project_id, request_key.key, request_key.route, request_key.body_digest
         ):
-            text = to_json(await operation(tx)).decode()
+            answer = await operation(tx)
+            text = to_json(answer).decode()
+            resource = parse_any_id(str(getattr(answer, "id", "")))
             await idempotency.store_answer(
-                tx, storage.vault, request_key.project_id, request_key.key, status, text
+                tx,
+                storage.vault,
+                request_key.project_id,
+                request_key.key,
+                status,
+                text,
+                resource_id=resource,
             )
             return Response(text, status, headers, "application/json")
         kept = await idempotency.read(tx, request_key.project_id, request_key.key)

@@ -118,3 +118,32 @@ def _erase_part(name: str, value: JsonValue) -> JsonValue:
     if name in _PARTLY_KEPT and isinstance(value, dict):
         return _erase(_PARTLY_KEPT[name], value)
     return value
+
+
+TOOL_CALL_EVENTS: Final = frozenset(
+    type_
+    for type_, kind in STORED.items()
+    if (data_type := get_data_type(kind)).__module__ == call_data.__name__
+    or data_type in (run_data.ModelCallsChangedData, run_data.ReasoningCompletedData)
+)
+"""The types of events that contain arguments or results of tool calls, or reasoning about them."""
+
+
+def erase_tool_content(item: JsonObject) -> JsonObject | None:
+    """Return an item of a conversation without the content of tool calls. Returns None for
+    reasoning, which may repeat this content. A hosted call no longer belongs to its provider,
+    because the provider's own data about it is erased."""
+    kept = {
+        name: item[name] for name in ("type", "call_id", "name", "kind", "is_error") if name in item
+    }
+    match item.get("type"):
+        case "reasoning":
+            return None
+        case "tool_call":
+            return {**kept, "arguments": {}}
+        case "tool_result":
+            return {**kept, "output": ""}
+        case "hosted_call":
+            return {**kept, "provider": "", "arguments": {}, "output": "", "data": {}}
+        case _:
+            return item

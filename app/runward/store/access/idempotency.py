@@ -26,7 +26,8 @@ _COLUMN: Final = "idempotency_keys.answer"
 @dataclass(frozen=True, slots=True)
 class IdempotencyRecord:
     """A key with its response. For a request that started a run, `resource_id` is the run. For all
-    other requests, `answer` is the encrypted response."""
+    other requests, `answer` is the encrypted response, and `resource_id` is the resource that it
+    describes."""
 
     route: str
     body_digest: str
@@ -86,13 +87,20 @@ async def reserve(tx: Tx, project_id: ProjectId, key: str, route: str, body_dige
 
 
 async def store_answer(
-    tx: Tx, vault: Vault, project_id: ProjectId, key: str, status: int, answer: str
+    tx: Tx,
+    vault: Vault,
+    project_id: ProjectId,
+    key: str,
+    status: int,
+    answer: str,
+    *,
+    resource_id: UUID | None,
 ) -> None:
     sealed = vault.seal(answer, column=_COLUMN, project_id=project_id, row=key)
     await tx.execute(
         update(idempotency_keys)
         .where(idempotency_keys.c.project_id == project_id, idempotency_keys.c.key == key)
-        .values(status=status, answer=sealed)
+        .values(status=status, answer=sealed, resource_id=resource_id)
     )
 
 

@@ -21,6 +21,7 @@ from sqlalchemy import (
     Uuid,
     text,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 
 from runward.store.postgres.columns import NOW, TIMESTAMP, metadata, project_column
 
@@ -29,6 +30,8 @@ projects = Table(
     metadata,
     Column("id", Uuid, primary_key=True),
     Column("name", Text, nullable=False),
+    # The number of days of each class of data that the project has chosen. Null: forever.
+    Column("retention", JSONB, nullable=False, server_default=text("'{}'")),
     Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
 )
 

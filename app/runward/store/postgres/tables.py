@@ -61,6 +61,7 @@ from runward.store.postgres.registry_tables import (
     tools,
     workers,
 )
+from runward.store.postgres.retention_tables import erasures, legal_holds, retention_cursors
 from runward.store.postgres.webhook_tables import webhook_deliveries, webhook_endpoints
 
 __all__ = [
@@ -71,13 +72,16 @@ __all__ = [
     "approvals",
     "console_sessions",
     "deployment",
+    "erasures",
     "idempotency_keys",
     "late_callbacks",
+    "legal_holds",
     "mcp_servers",
     "metadata",
     "project_policies",
     "projects",
     "remembered_decisions",
+    "retention_cursors",
     "run_events",
     "run_items",
     "runs",
@@ -228,6 +232,13 @@ runs = Table(
         where="status = 'queued' AND available_at = 'infinity' AND started_at IS NOT NULL",
     ),
     partial_index("runs_erasure", "ended_at", where="erase_at_end AND erased_at IS NULL"),
+    partial_index(
+        "runs_ended",
+        "project_id",
+        "ended_at",
+        "id",
+        where="parent_run_id IS NULL AND ended_at IS NOT NULL",
+    ),
     # A step changes no indexed column, so the new row version stays on the same page if there is
     # space (HOT).
     postgresql_with={"fillfactor": 60},

@@ -108,5 +108,5 @@ webhook_deliveries = Table(
         "webhook_deliveries_due", "target", "next_attempt_at", where="status = 'pending'"
     ),
     partial_index("webhook_deliveries_next", "next_attempt_at", where="status = 'pending'"),
-    Index("webhook_deliveries_age", "created_at"),
+    Index("webhook_deliveries_created", "project_id", "created_at"),
 )

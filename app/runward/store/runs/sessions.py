@@ -23,6 +23,7 @@ from runward.domain.run.sessions import MAX_STATE_BYTES, ConflictMode, fits_limi
 from runward.store.postgres.columns import RowMapping
 from runward.store.postgres.db import Tx, mint, select_page
 from runward.store.postgres.tables import OPEN_STATUSES, session_items, sessions
+from runward.store.retention import holds
 
 MAX_OPEN_RUNS: Final = 1000
 """Maximum number of open runs of one session."""
@@ -58,6 +59,17 @@ class StoredSession:
 
 
 _SESSION: Final = RowMapping(StoredSession, sessions)
+
+_DELETE_ANSWERS: Final = text(
+    """
+DELETE FROM idempotency_keys k USING (VALUES ('POST /v1/sessions'), ('POST /v1/conversations'))
+  AS r(prefix)
+WHERE k.project_id = :project_id AND k.answer IS NOT NULL
+  AND k.route ~>=~ r.prefix AND k.route ~<~ (r.prefix || chr(1114111))
+  AND (k.resource_id = CAST(:session_id AS uuid) OR k.route LIKE
+    '%\\_' || replace(CAST(CAST(:session_id AS uuid) AS text), '-', '') || '%')"""
+)
+"""The responses that created the session, and the responses to other requests about it."""
 
 # The order of runs.
 
@@ -239,10 +251,14 @@ async def get(tx: Tx, project_id: ProjectId, session_id: SessionId) -> StoredSes
     return None if row is None else _SESSION.read(row)
 
 
-async def lock(tx: Tx, project_id: ProjectId, session_id: SessionId) -> StoredSession:
-    """Return the session, locked until the transaction ends. Raises SessionNotFoundError."""
+async def lock(
+    tx: Tx, project_id: ProjectId, session_id: SessionId, *, waits_for_erasures: bool = False
+) -> StoredSession:
+    """Return the session, locked until the transaction ends. `waits_for_erasures`: wait until no
+    transaction erases items of the session. Raises SessionNotFoundError."""
     query = select(sessions).where(sessions.c.project_id == project_id, sessions.c.id == session_id)
-    row = (await tx.execute(query.with_for_update())).one_or_none()
+    locked = query.with_for_update(key_share=not waits_for_erasures)
+    row = (await tx.execute(locked)).one_or_none()
     if row is None:
         raise e.SessionNotFoundError
     return _SESSION.read(row)
@@ -279,11 +295,13 @@ async def update_session(
 
 
 async def delete(tx: Tx, project_id: ProjectId, session_id: SessionId) -> None:
-    """Delete the session and its items. Its runs stay. Raises SessionNotFoundError,
-    SessionBusyError."""
-    await lock(tx, project_id, session_id)
+    """Delete the session, its items, and the stored responses to requests about it. Its runs stay.
+    Raises SessionNotFoundError, LegalHoldError, SessionBusyError."""
+    await holds.ensure_session_is_free(tx, project_id, session_id)
+    await lock(tx, project_id, session_id, waits_for_erasures=True)
     if await open_runs(tx, project_id, session_id):
         raise e.SessionBusyError
+    await tx.execute(_DELETE_ANSWERS, {"project_id": project_id, "session_id": session_id})
     await tx.execute(
         delete_from(sessions).where(
             sessions.c.project_id == project_id, sessions.c.id == session_id
@@ -307,7 +325,7 @@ async def fork(
     """Create a session that continues after an ended run of this session. If `run_id` is None, it
     continues after the newest ended run. The new session begins with the current state. Raises
     SessionNotFoundError, RunNotFoundError, SessionBusyError."""
-    session = await lock(tx, project_id, session_id)
+    session = await lock(tx, project_id, session_id, waits_for_erasures=True)
     seq = _MAX_SEQ if run_id is None else await _read_seq(tx, project_id, session_id, run_id)
     made = insert(sessions).values(
         project_id=project_id,

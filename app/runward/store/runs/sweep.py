@@ -12,6 +12,7 @@ from sqlalchemy import text
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
 from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import OPEN_STATUSES
+from runward.store.retention import erasures
 from runward.store.runs import erasure, sessions
 from runward.store.runs.queue import MAX_CLAIMS, MAX_LOST_LEASES, HeldLease
 from runward.store.webhooks import deliveries, outbox
@@ -26,12 +27,15 @@ SweepKind: TypeAlias = Literal[
     "orphan",
     "session",
     "erasure",
+    "erasure_request",
     "notification",
     "delivery",
 ]
 BATCH: Final = 200
 """Maximum number of rows of one kind in one sweep. After a full batch, the next sweep follows at
 once."""
+KEYS_BATCH: Final = 1_000
+"""Maximum number of idempotency keys that one transaction deletes."""
 
 _LEASES: Final = text(
     """
@@ -102,6 +106,7 @@ _DUE_KINDS: Final[Mapping[SweepKind, str]] = {
     "orphan": _ORPHANS,
     "session": sessions.WAITING,
     "erasure": erasure.DUE,
+    "erasure_request": erasures.DUE,
     "notification": outbox.DUE,
     "delivery": deliveries.DUE,
 }
@@ -255,7 +260,7 @@ async def list_orphans(tx: Tx, limit: int = BATCH) -> list[tuple[ProjectId, RunI
 
 async def delete_expired_idempotency_keys(tx: Tx) -> int:
     """Delete a batch of expired keys, and return their number."""
-    return len(await _fetch(tx, _OLD_KEYS, BATCH))
+    return len(await _fetch(tx, _OLD_KEYS, KEYS_BATCH))
 
 
 async def _fetch(tx: Tx, statement: str, limit: int) -> Sequence[Any]:

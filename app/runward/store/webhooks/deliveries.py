@@ -30,7 +30,6 @@ from runward.store.webhooks import endpoints, outbox
 
 LEASE: Final = timedelta(seconds=30)
 """How long one attempt may take, with its claim and its record."""
-RETENTION: Final = timedelta(days=30)
 MAX_RECORDED: Final = 20
 """Number of attempts that are kept of each delivery, which is more than one schedule has."""
 
@@ -107,11 +106,6 @@ _GET: Final = (
 _REDELIVER: Final = text(
     "UPDATE webhook_deliveries SET status = 'pending', attempt = 0, ended_at = NULL,"
     " next_attempt_at = clock_timestamp() WHERE project_id = :project_id AND id = :id"
-)
-_DELETE_OLD: Final = text(
-    "DELETE FROM webhook_deliveries WHERE ctid = ANY(ARRAY(SELECT ctid FROM webhook_deliveries"
-    " WHERE created_at <= statement_timestamp() - CAST(:age AS interval)"
-    " ORDER BY created_at LIMIT :batch FOR UPDATE SKIP LOCKED)) RETURNING 1"
 )
 
 
@@ -268,11 +262,6 @@ async def list_deliveries(
 async def redeliver(tx: Tx, project_id: ProjectId, delivery_id: UUID) -> None:
     """Start the schedule of the delivery again. Its message ID stays the same."""
     await tx.execute(_REDELIVER, {"project_id": project_id, "id": delivery_id})
-
-
-async def delete_old(tx: Tx, limit: int) -> int:
-    """Delete a batch of deliveries that are older than RETENTION, and return their number."""
-    return len((await tx.execute(_DELETE_OLD, {"age": RETENTION, "batch": limit})).all())
 
 
 async def _record(

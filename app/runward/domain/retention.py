@@ -1,0 +1,40 @@
+"""How long Runward keeps each class of data, and the data that a legal hold protects."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+IDEMPOTENCY_KEYS: Final = "idempotency_keys"
+"""A class with a fixed retention, in metrics."""
+
+
+class DataClass(StrEnum):
+    """The classes of data with a retention of their own."""
+
+    RUNS = "runs"
+    EVENTS = "events"
+    TOOL_CALL_CONTENT = "tool_call_content"
+    DELIVERIES = "deliveries"
+
+
+class HoldKind(StrEnum):
+    RUN = "run"
+    SESSION = "session"
+    PROJECT = "project"
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionLimits:
+    """The retention of the deployment: for each class, the number of days of projects that have not
+    chosen one, and the largest number of days. None: forever."""
+
+    default: Mapping[DataClass, int | None]
+    maximum: Mapping[DataClass, int | None]
+
+    def find_days(self, data_class: DataClass, chosen: Mapping[str, int | None]) -> int | None:
+        """Return the number of days for a project. `chosen`: the choice of the project. A choice
+        that exceeds the maximum counts as the maximum, because the operator may lower it."""
+        days = chosen.get(data_class, self.default.get(data_class))
+        maximum = self.maximum.get(data_class)
+        return min((one for one in (days, maximum) if one is not None), default=None)

@@ -1,0 +1,64 @@
+"""Remove data whose retention has passed, a few batches at a time."""
+
+from collections import deque
+from typing import Final
+
+import structlog
+
+from runward.domain.ids import ProjectId
+from runward.domain.retention import IDEMPOTENCY_KEYS, DataClass, RetentionLimits
+from runward.metrics.definitions import REMOVED_ROWS
+from runward.store.postgres.db import Database
+from runward.store.retention import cleaner
+from runward.store.retention.cleaner import Removed
+from runward.store.runs import sweep
+
+log = structlog.get_logger()
+
+STEP: Final = 2
+"""Maximum number of batches of a step that remove something."""
+STEP_ALL: Final = 100
+"""Maximum number of all batches of a step."""
+
+
+class Cleaner:
+    """Removes data in passes over all projects. The sweep calls `step` once a second, so that
+    other duties do not wait for the end of a pass."""
+
+    def __init__(self, database: Database, limits: RetentionLimits) -> None:
+        self._database = database
+        self._limits = limits
+        self._work: deque[tuple[ProjectId, DataClass] | None] = deque()
+        """The classes of projects that this pass still has to check. None: idempotency keys."""
+
+    @property
+    def is_done(self) -> bool:
+        return not self._work
+
+    async def begin(self) -> None:
+        """Begin the next pass."""
+        async with self._database.autocommit.connect() as tx:
+            self._work = deque([None, *await cleaner.list_work(tx, self._limits)])
+
+    async def step(self) -> None:
+        """Remove the next batches of the pass. The projects take turns."""
+        removed = 0
+        for _ in range(STEP_ALL):
+            if self.is_done or removed == STEP:
+                return
+            work = self._work.popleft()
+            found = await self._remove(work)
+            if found.more:
+                self._work.append(work)
+            if found.rows:
+                removed += 1
+                data_class = IDEMPOTENCY_KEYS if work is None else work[1]
+                REMOVED_ROWS.count(data_class, by=found.rows)
+                log.info("data_removed", data_class=data_class, rows=found.rows)
+
+    async def _remove(self, work: tuple[ProjectId, DataClass] | None) -> Removed:
+        async with self._database.pool.begin() as tx:
+            if work is not None:
+                return await cleaner.remove_batch(tx, self._limits, *work)
+            rows = await sweep.delete_expired_idempotency_keys(tx)
+            return Removed(rows, more=rows == sweep.KEYS_BATCH)
