@@ -22,6 +22,7 @@ from runward.api.registry import (
 )
 from runward.api.responses import conversations, model_list, token_count
 from runward.api.responses import routes as responses
+from runward.api.retention import routes as retention
 from runward.api.runs import call_routes, start
 from runward.api.runs import routes as runs
 from runward.api.sessions import routes as sessions
@@ -51,6 +52,7 @@ ROUTERS: Final = (
     agents.routes,
     policy.routes,
     webhooks.routes,
+    retention.routes,
     keys.routes,
     keys.projects,
     service.routes,

@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from runward.api.events.follow import Batch, Entry
+from runward.api.events.follow import Batch, Entry, ensure_log_is_kept
 from runward.api.http.params import Cursor
 from runward.domain.events.kinds import RunWaitingEvent, ToolCallProgressEvent
 from runward.domain.ids import ProjectId, RunId
@@ -134,6 +134,9 @@ class FamilyLog:
     def add(self, page: FamilyPage, follower: FamilyFollower) -> Batch:
         """Return the entries. If an entry shows that a child run was started, the log also follows
         this child run."""
+        if not page.more:
+            last_seq = page.runs[self.run_id].last_seq
+            ensure_log_is_kept(page.status, page.events, seen=self.seen, last_seq=last_seq)
         found = list(self._position.advance(page, self.run_id))
         if found:
             last, self._position = found[-1]

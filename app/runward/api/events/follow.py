@@ -96,7 +96,7 @@ class EventLog(Protocol[F, P]):
         ...
 
     def add(self, page: P, follower: F) -> Batch:
-        """Return the entries of a page."""
+        """Return the entries of a page. Raises EventsRemovedError."""
         ...
 
     def read_carried(self, feed: Feed, follower: F) -> Batch | None:
@@ -114,6 +114,14 @@ class EventLog(Protocol[F, P]):
     def must_read(self, event: StoredEvent) -> bool:
         """Return whether the reader must read the database after this event."""
         ...
+
+
+def ensure_log_is_kept(
+    status: RunStatus, events: Sequence[StoredEvent], *, seen: int, last_seq: int
+) -> None:
+    """Raise EventsRemovedError if a run that has ended lacks the events after the number `seen`."""
+    if status in TERMINAL and seen < last_seq and not events:
+        raise e.EventsRemovedError
 
 
 class RunLog:
@@ -137,6 +145,7 @@ class RunLog:
         return await events.read_page(tx, self.project_id, self.run_id, self.seen, count)
 
     def add(self, page: LogPage, follower: Follower) -> Batch:
+        ensure_log_is_kept(page.status, page.events, seen=self.seen, last_seq=page.last_seq)
         entries = [self.append(event, follower) for event in page.events]
         follower.seen = min(self.seen, page.last_seq)
         return Batch(entries, page.status, more=self.seen < page.last_seq)
@@ -175,7 +184,7 @@ async def follow(
     """Yield stored entries and then new ones. Stop when the run has a status of `until` and all its
     entries were yielded, after `seconds`, or when the process stops. Yield an idle batch if nothing
     arrived for `heartbeat` seconds. `deltas`: yield drafts too, and begin with the entries that
-    this process has in memory. Raises RunNotFoundError."""
+    this process has in memory. Raises RunNotFoundError and EventsRemovedError."""
     with log_.open(live.feed) as follower:
         end = follower.now() + seconds
         batch = log_.read_carried(live.feed, follower) if deltas else None

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from fastapi import Depends
 
+from runward.domain.retention import RetentionLimits
 from runward.services import Access, Live, Registry, RequestLimits, RunQueue, Storage
 
 
@@ -24,4 +25,5 @@ LiveDep = Annotated[Live, Depends(ServicePart("live"))]
 RegistryDep = Annotated[Registry, Depends(ServicePart("registry"))]
 RequestLimitsDep = Annotated[RequestLimits, Depends(ServicePart("limits"))]
 RunQueueDep = Annotated[RunQueue, Depends(ServicePart("queue"))]
+RetentionDep = Annotated[RetentionLimits, Depends(ServicePart("retention"))]
 StorageDep = Annotated[Storage, Depends(ServicePart("storage"))]

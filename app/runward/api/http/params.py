@@ -68,6 +68,11 @@ def _parse_name(text: str) -> str | None:
     return text if re.fullmatch(NAME_PATTERN, text) else None
 
 
+def _parse_held_id(text: str) -> str | None:
+    prefixes = (Prefix.RUN, Prefix.SESSION, Prefix.PROJECT)
+    return text if any(parse_id(prefix, text) for prefix in prefixes) else None
+
+
 _RUN: Final = _make_id(Prefix.RUN, e.RunNotFoundError)
 _SESSION: Final = _make_id(Prefix.SESSION, e.SessionNotFoundError)
 _CONVERSATION: Final = _make_id(Prefix.CONVERSATION, e.SessionNotFoundError)
@@ -76,6 +81,13 @@ _KEY: Final = _make_id(Prefix.KEY, e.KeyNotFoundError)
 _PROJECT: Final = _make_id(Prefix.PROJECT, e.ProjectNotFoundError)
 _WEBHOOK_ENDPOINT: Final = _make_id(Prefix.WEBHOOK_ENDPOINT, e.WebhookEndpointNotFoundError)
 _WEBHOOK_DELIVERY: Final = _make_id(Prefix.WEBHOOK_DELIVERY, e.WebhookDeliveryNotFoundError)
+_ERASURE: Final = _make_id(Prefix.ERASURE, e.ErasureNotFoundError)
+_LEGAL_HOLD: Final = _PathValue(
+    _parse_held_id,
+    "^(run|sess|proj)_[0-9a-f]{32}$",
+    "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+    e.LegalHoldNotFoundError,
+)
 _AGENT: Final = _make_name("clerk", e.AgentNotFoundError)
 _MCP_SERVER: Final = _make_name("files", e.McpServerNotFoundError)
 _SECRET: Final = _make_name("CRM_TOKEN", e.SecretNotFoundError)
@@ -92,6 +104,10 @@ WebhookEndpointPath = Annotated[
 ]
 WebhookDeliveryPath = Annotated[
     UUID, _WEBHOOK_DELIVERY, Path(description="ID of the webhook delivery.")
+]
+ErasurePath = Annotated[UUID, _ERASURE, Path(description="ID of the erasure.")]
+LegalHoldPath = Annotated[
+    str, _LEGAL_HOLD, Path(description="ID of a run, a session or the project.")
 ]
 AgentPath = Annotated[str, _AGENT, Path(description="Name of the agent.")]
 McpServerPath = Annotated[str, _MCP_SERVER, Path(description="Name of the MCP server.")]

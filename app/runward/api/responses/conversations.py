@@ -33,6 +33,7 @@ from runward.domain.run.items import item_from_json, item_to_json
 from runward.domain.run.sessions import ConflictMode
 from runward.services import Storage
 from runward.store.postgres.db import Tx
+from runward.store.retention import holds
 from runward.store.runs import session_items, sessions
 from runward.store.runs.session_items import SessionItem
 
@@ -192,6 +193,7 @@ async def delete_conversation_item(
     """Delete an item of a conversation. Later runs do not read it. The run that created the item is
     kept."""
     async with storage.begin() as tx:
+        await holds.ensure_session_is_free(tx, principal.project_id, conversation_id)
         await sessions.lock(tx, principal.project_id, conversation_id)
         found = await _find_item(tx, principal.project_id, conversation_id, item_id)
         await session_items.delete_item(

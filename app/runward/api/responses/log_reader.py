@@ -16,6 +16,7 @@ from runward.api.responses.sealed_reasoning import SealReasoning, make_seal
 from runward.domain import errors as e
 from runward.domain.events.kinds import MessageDeltaEvent, ReasoningCompletedEvent
 from runward.domain.ids import ProjectId, RunId
+from runward.domain.run.status import TERMINAL
 from runward.services import Live, Storage
 from runward.store.live import events
 from runward.store.live.events import StoredEvent
@@ -65,6 +66,8 @@ async def load_response(
         seal = make_seal(storage.vault, project_id)
         log = create_log(view, id_, seal=seal, include=include)
         await read_log(tx, project_id, log)
+    if view.status in TERMINAL and not log.event_count:  # Retention has removed the events.
+        raise e.ResponseNotFoundError
     if id_.after and not (log.begins_at_wait and log.event_count):
         raise e.ResponseNotFoundError
     return view, id_, log

@@ -11,6 +11,7 @@ from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.services import RunQueue, Storage
 from runward.store.postgres.db import DATABASE_ERRORS, log_fields
+from runward.store.retention import holds
 from runward.store.runs import erasure
 
 log = structlog.get_logger()
@@ -18,9 +19,10 @@ log = structlog.get_logger()
 
 async def erase(storage: Storage, queue: RunQueue, project_id: ProjectId, run_id: RunId) -> None:
     """Cancel the run if it is open, and erase its content and that of its child runs. Raises
-    RunNotFoundError, RunErasedError, and ConflictError for a child run."""
+    RunNotFoundError, RunErasedError, LegalHoldError, and ConflictError for a child run."""
     async with storage.connect() as tx:
         view = await load_content(tx, project_id, run_id)
+        await holds.ensure_run_is_free(tx, project_id, run_id)
     if view.parent_run_id is not None:
         parent = format_id(Prefix.RUN, view.parent_run_id)
         raise e.ConflictError(
@@ -41,7 +43,7 @@ async def finish_unstored(
 ) -> None:
     """Cancel and erase a run with `store: false` when its client has the response. If the request
     has an idempotency key, the client may repeat the request, so the run is only cancelled. The
-    sweep erases it later, also if the database fails here."""
+    sweep erases it later, also if the database fails here or the run is under a legal hold."""
     try:
         if request_key.key is None:
             await erase(storage, queue, project_id, run_id)
@@ -49,5 +51,8 @@ async def finish_unstored(
             await cancel(storage, queue, project_id, run_id)
     except (e.RunEndedError, e.RunErasedError):
         return
+    except e.LegalHoldError:
+        with suppress(e.RunEndedError):
+            await cancel(storage, queue, project_id, run_id)
     except DATABASE_ERRORS as error:
         log.warning("erasure_failed", run_id=format_id(Prefix.RUN, run_id), **log_fields(error))

@@ -25,6 +25,7 @@ from runward.domain.errors import FieldError
 from runward.domain.ids import Prefix, ProjectId, parse_id
 from runward.domain.run.notifications import ENDPOINT_TEST, DeliveryStatus
 from runward.store.postgres.db import Tx
+from runward.store.retention import holds
 from runward.store.webhooks import deliveries, endpoints, outbox
 from runward.store.webhooks.deliveries import Delivery
 from runward.store.webhooks.endpoints import StoredEndpoint
@@ -112,8 +113,10 @@ async def update_webhook_endpoint(
 async def delete_webhook_endpoint(
     principal: Admin, storage: StorageDep, endpoint_id: WebhookEndpointPath
 ) -> None:
-    """Delete a webhook endpoint and its deliveries."""
+    """Delete a webhook endpoint and its deliveries. While the project has a legal hold, Runward
+    refuses the request with 409 `legal_hold`. Disable the endpoint instead."""
     async with storage.begin() as tx:
+        await holds.ensure_no_holds(tx, principal.project_id)
         if not await endpoints.delete_endpoint(tx, principal.project_id, endpoint_id):
             raise e.WebhookEndpointNotFoundError
 

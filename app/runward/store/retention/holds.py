@@ -104,6 +104,13 @@ async def ensure_session_is_free(tx: Tx, project_id: ProjectId, session_id: Sess
         raise LegalHoldError
 
 
+async def ensure_no_holds(tx: Tx, project_id: ProjectId) -> None:
+    """Raise LegalHoldError if anything of the project is under a hold."""
+    await lock_for_erasure(tx, project_id)
+    if await list_holds(tx, project_id, after=None, limit=1, descending=False):
+        raise LegalHoldError
+
+
 async def put_hold(
     tx: Tx, project_id: ProjectId, subject_id: UUID, kind: HoldKind, reason: str, key_id: UUID
 ) -> LegalHold:
