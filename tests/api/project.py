@@ -110,6 +110,8 @@ class Project:
     client: CheckedClient = field(init=False)
     clients: list[CheckedClient] = field(default_factory=list["CheckedClient"])
     repeatable: set[str] = field(default_factory=set[str])
+    reduced: set[str] = field(default_factory=set[str])
+    """Runs of which retention has removed events or the content of tool calls."""
     retried_by_hand: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 
     @property
@@ -220,7 +222,9 @@ class Project:
         """What the independent checker says about everything that happened here."""
         page = self.client.call("GET", "/v1/runs", limit=200)
         assert not page["has_more"]
-        runs = {run["id"]: self._at_rest(run) for run in page["data"]}
+        runs = {
+            run["id"]: self._at_rest(run) for run in page["data"] if run["id"] not in self.reduced
+        }
         evidence = Evidence(
             runs=runs,
             logs={run_id: self.client.events(run_id) for run_id in runs},

@@ -82,10 +82,14 @@ def plant(project: Project, admin: CheckedClient, receiver: Receiver, secret: st
     shared = once(project, "/v1/sessions", session)
     project.tool("ask", Behaviour("return", f"asked {secret}"), approval="always")
     project.tool("slow", Behaviour("later"))
-    run = project.start(
+    model = project.script(
         calls(call(1, "ask", f'{{"x":"{secret}"}}')),
         calls(call(2, "slow", f'{{"x":"{secret}"}}')),
         text(f"Done {secret}"),
+        name="second",
+    )
+    run = project.start(
+        model=model,
         input=f"Ask {secret}",
         tools=["ask", "slow"],
         session_id=shared["id"],
@@ -93,8 +97,8 @@ def plant(project: Project, admin: CheckedClient, receiver: Receiver, secret: st
     )
     project.settle(run)
     [asked] = project.client.approvals(run_id=run["id"])
-    remember = {"scope": "session", "arguments": "any"}
-    decision = {"decision": "approve", "message": f"Since {secret}", "remember": remember}
+    remember = {"scope": "session"}
+    decision = {"decision": "reject", "message": f"Since {secret}", "remember": remember}
     once(project, f"/v1/approvals/{asked['id']}/decision", decision)
     [hit] = project.wait_for_hits("slow")
     once(project, f"/v1/runs/{run['id']}/input", {"input": f"And {secret}"})
@@ -104,6 +108,7 @@ def plant(project: Project, admin: CheckedClient, receiver: Receiver, secret: st
     )
     assert late.status_code == 410
     once(project, f"/v1/sessions/{shared['id']}/fork", {"name": f"Fork {secret}"})
+    until(lambda: count(project, "webhook_deliveries", "type = 'run.cancelled'") == 2)
     until(lambda: count(project, "webhook_deliveries", "status = 'pending'") == 0)
     assert tables_with(project, secret) - REGISTERED == {
         "approvals",
@@ -147,9 +152,9 @@ def test_an_erasure_leaves_nothing_of_a_user_anywhere(
     project: Project, admin: CheckedClient, receiver: Receiver, secret: str
 ) -> None:
     """The word is the user's tag, too."""
-    full, other = plant(project, admin, receiver, secret)
     model = project.script(text("Kept."), name="other")
     kept = project.run(model=model, metadata={"user": "another"})
+    full, other = plant(project, admin, receiver, secret)
     done = erased(admin, order=secret)
     assert (done["runs_erased"], done["sessions_deleted"], done["held"]) == (1, 0, 0)
     done = erased(admin, user=secret)
@@ -168,10 +173,9 @@ def test_an_erasure_cancels_open_runs_and_deletes_their_session(
 ) -> None:
     project.tool("pay", approval="always")
     session = project.client.call("POST", "/v1/sessions", {"metadata": {"user": secret}})["id"]
-    run = project.run(calls(call(1, "pay", f'{{"x":"{secret}"}}')), tools=["pay"])
-    tagged = project.run(
-        calls(call(1, "pay", f'{{"x":"{secret}"}}')), tools=["pay"], session_id=session
-    )
+    asks = calls(call(1, "pay", f'{{"x":"{secret}"}}'))
+    run = project.run(model=project.script(asks, name="other"), tools=["pay"])
+    tagged = project.run(asks, tools=["pay"], session_id=session)
     done = erased(admin, user=secret)
     assert (done["runs_erased"], done["sessions_deleted"]) == (1, 1)
     assert project.client.get_run(tagged["id"])["status"] == "cancelled"
@@ -242,20 +246,22 @@ def test_old_tool_calls_lose_their_content_and_the_conversation_stays(
         session_id=session,
     )
     [approval] = project.client.approvals(run_id=asked["id"])
-    project.client.decide(approval["id"], "approve", message=f"since {secret}")
+    edited = {"arguments": {"x": f"less {secret}"}, "message": f"since {secret}"}
+    project.client.decide(approval["id"], "edit", **edited)
     run = project.end(asked)
     age(project, 2)
     preview = admin.call("POST", "/v1/retention/preview", {"tool_call_content": 1})
     assert preview["tool_call_content"]["rows"] == 1
     admin.call("PUT", "/v1/retention", {"tool_call_content": 1})
     clean(project)
+    project.reduced.add(run["id"])
     assert tables_with(project, secret) == set()
     left = project.client.get_run(run["id"])
     assert (left["output"], left["erased_at"]) == ("Done.", None)
     shown = project.client.call("GET", f"/v1/runs/{run['id']}/tool_calls/c1")
     assert (shown["phase"], shown["arguments"], shown["outcome"]) == ("settled", {}, "completed")
     decided = project.client.call("GET", f"/v1/approvals/{approval['id']}")
-    assert (decided["status"], decided["arguments"], decided["message"]) == ("approved", {}, None)
+    assert (decided["status"], decided["arguments"], decided["message"]) == ("edited", {}, None)
     items = project.client.call("GET", f"/v1/sessions/{session}/items")["data"]
     assert [item.get("content") for item in items if item["type"] == "message"] == [
         "Please pay.",
@@ -275,11 +281,12 @@ def test_old_events_are_deleted_and_the_run_stays(
     )
     run = project.client.get_run(response["id"].replace("resp_", "run_"))
     last = len(project.client.events(run["id"]))
-    until(lambda: count(project, "webhook_deliveries", "status = 'pending'") == 0)
+    until(lambda: count(project, "webhook_deliveries", "type = 'run.completed'") == 1)
     age(project, 2)
     admin.call("PUT", "/v1/retention", {"events": 1})
     assert admin.call("POST", "/v1/retention/preview")["events"]["rows"] == last
     clean(project)
+    project.reduced.add(run["id"])
     path = f"/v1/runs/{run['id']}"
     shown = {**project.client.call("GET", path), "ended_at": None}
     assert shown == {**run, "ended_at": None}
@@ -329,6 +336,7 @@ def test_nothing_under_a_legal_hold_is_erased(
     assert admin.request("DELETE", f"/v1/legal_holds/{held}").status_code == 204
     admin.refused(404, "legal_hold_not_found", "GET", f"/v1/legal_holds/{held}")
     clean(project)
+    project.reduced.add(run["id"])
     assert project.client.get_run(run["id"])["erased_at"] is not None
     assert count(project, "run_events") == 0
 

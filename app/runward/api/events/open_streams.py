@@ -23,6 +23,7 @@ from runward.domain.registry.scopes import Principal
 from runward.domain.run.status import TERMINAL, RunStatus
 from runward.services import Live, Storage
 from runward.store.access.key_checks import KeyCheck
+from runward.store.live.events import read_some
 from runward.store.runs import views
 
 T = TypeVar("T")
@@ -38,16 +39,18 @@ async def stream_events(
     until: Collection[RunStatus],
 ) -> Response:
     """Return the stream of a run's events. If the run has ended and the client has its last event,
-    return 204, so that EventSource stops reconnecting. Raises RunNotFoundError and
-    TooManyRequestsError before anything is sent."""
+    return 204, so that EventSource stops reconnecting. Raises RunNotFoundError, EventsRemovedError
+    and TooManyRequestsError before anything is sent."""
     if not live.has_events_after(log.project_id, log.run_id, log.seen):
         async with storage.connect() as tx:
             found = await views.get_status(tx, log.project_id, log.run_id)
-        if found is None:
-            raise e.RunNotFoundError
-        status, last = found
-        if status in TERMINAL and log.seen >= last:
-            return Response(status_code=204)
+            if found is None:
+                raise e.RunNotFoundError
+            status, last = found
+            if status in TERMINAL and log.seen >= last:
+                return Response(status_code=204)
+            if status in TERMINAL and not await read_some(tx, log.project_id, log.run_id, [last]):
+                raise e.EventsRemovedError
     return respond_with_stream(live, principal, encode_log(storage, live, log, until))
 
 

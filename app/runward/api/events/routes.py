@@ -26,6 +26,7 @@ routes = make_router("Runs")
     responses={
         200: {"content": {"text/event-stream": {"schema": EVENT_STREAM}}},
         204: {"description": "The run has ended, and the client has received all its events."},
+        410: {},
     },
     summary="List or stream events",
 )

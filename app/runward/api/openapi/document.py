@@ -42,7 +42,8 @@ _PROBLEMS: Final[Mapping[int, str]] = {
     409: "The state of the resource does not allow the request. If the response has the header "
     "`x-should-retry: false`, do not retry automatically, because the same request fails again "
     "until the resource changes.",
-    410: "The result arrived too late. Runward stored the result, but the result has no effect.",
+    410: "The result of a callback arrived too late, so that Runward stored it without an effect. "
+    "Or the retention of the project has removed the events.",
     413: "The body is too large.",
     415: "The body is not JSON in UTF-8.",
     422: "A value of the request is invalid. `errors` lists the path of each invalid value.",
