@@ -102,8 +102,7 @@ def furnish(project: Project, mcp_url: str) -> Things:
         "key_id": project.new_key("runs:read")["id"],
         "project_id": project.id,
         **furnish_webhook(project),
-        "resource_id": run["id"],
-        "erasure_id": project.client.call("POST", "/v1/erasures", BODIES["create_erasure"])["id"],
+        **furnish_retention(project, run["id"]),
         "call_id": "c9",
         "token": "AAAA",
         "model": "nobody-knows",
@@ -127,6 +126,12 @@ def furnish_webhook(project: Project) -> Json:
         delivery = admin.call("GET", f"/v1/webhook_deliveries/{delivery['id']}")
     assert delivery["status"] == "failed", delivery
     return {"endpoint_id": endpoint, "delivery_id": delivery["id"]}
+
+
+def furnish_retention(project: Project, run_id: str) -> Json:
+    """A run that can be held, and an erasure."""
+    erasure = project.client.call("POST", "/v1/erasures", BODIES["create_erasure"])
+    return {"resource_id": run_id, "erasure_id": erasure["id"]}
 
 
 def snapshot(project: Project) -> list[Json]:

@@ -17,7 +17,7 @@ import httpx2
 import pytest
 
 from tests.api.contract import OPENAI_PATHS, Operation
-from tests.api.furnished import furnish_webhook
+from tests.api.furnished import furnish_retention, furnish_webhook
 from tests.api.project import ALL_SCOPES, CheckedClient, Project, Running, call
 from tests.support.models.chat_server import calls
 from tests.support.services.client import NO_TLS, Json
@@ -367,6 +367,7 @@ def stage(project: Project) -> Iterator[Stage]:
         "key_id": made["id"],
         "project_id": project.id,
         **furnish_webhook(project),
+        **furnish_retention(project, run["id"]),
         "call_id": "c9",
         "conversation_id": session["id"].replace("sess_", "conv_"),
         "item_id": session["id"].replace("sess_", "msg_") + "_1_1",

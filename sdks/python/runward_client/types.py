@@ -625,6 +625,29 @@ class ChildToolOutputInput(TypedDict):
     """Name of the child run's tool whose output becomes the result."""
 
 
+class ClassPreview(TypedDict):
+    """The rows of one class that Runward would remove now."""
+    rows: int
+    """Number of runs, events, tool calls or deliveries."""
+    more: bool
+    """Whether there are more rows than were counted. Runward counts about 10,000."""
+    oldest_at: str | None
+    """End of the oldest of these runs, or creation of the oldest of these deliveries. Null if
+    there are none."""
+
+
+class ClassRetention(TypedDict):
+    """The retention of one class of data."""
+    days: int | None
+    """Number of days for which Runward keeps the data. Null: forever."""
+    is_default: bool
+    """Whether the project has not chosen a number of days."""
+    default_days: int | None
+    """Number of days in projects that have not chosen one. Null: forever."""
+    max_days: int | None
+    """Largest number of days that the project can choose. Null: any number, and forever."""
+
+
 class CompactResponse(TypedDict):
     """A conversation to compact."""
     model: str
@@ -970,6 +993,13 @@ class CreateConversationItems(TypedDict):
     """Items to append, at most 20."""
 
 
+class CreateErasure(TypedDict):
+    """The data to erase."""
+    metadata: dict[str, JsonValue]
+    """Metadata of the runs and sessions to erase. Their metadata contains all of these keys with
+    these values."""
+
+
 class CreateKey(TypedDict):
     """An API key to create."""
     name: str
@@ -1127,6 +1157,28 @@ class EditDecision(TypedDict):
 
 class EmptyData(TypedDict):
     """Empty data. The event's type contains all the information."""
+
+
+class Erasure(TypedDict):
+    """An erasure of all runs and sessions with the same metadata. It does not show this
+    metadata, and Runward deletes it at the end of the erasure."""
+    id: str
+    """ID of the erasure."""
+    object: Literal['erasure']
+    """Always `erasure`."""
+    status: Literal['in_progress', 'completed']
+    """Whether a worker has processed all runs and sessions."""
+    runs_erased: int
+    """Number of erased runs, without their child runs."""
+    sessions_deleted: int
+    """Number of deleted sessions."""
+    held: int
+    """Number of runs and sessions that were not erased because of a legal hold. Delete the hold
+    and create another erasure."""
+    created_at: str
+    """When the erasure was requested."""
+    ended_at: str | None
+    """When all runs and sessions had been processed. Null before."""
 
 
 class EventList(TypedDict):
@@ -2077,6 +2129,43 @@ class KeyList(TypedDict):
     object: Literal['list']
     """Always `list`."""
     data: list[Key]
+    """Items of the page, in the requested order."""
+    first_id: str | None
+    """Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item,
+    or of the last resource that a search examined. Null if the page is empty and no search
+    can continue."""
+    last_id: str | None
+    """Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
+    continue."""
+    has_more: bool
+    """Whether there are more items after this page. If the request contains `before`, whether
+    there are more items before this page."""
+
+
+class LegalHold(TypedDict):
+    """A legal hold. While it exists, Runward does not erase the data of its run, session or
+    project."""
+    id: str
+    """ID of the run, the session or the project under the hold."""
+    object: Literal['legal_hold']
+    """Always `legal_hold`."""
+    kind: HoldKind
+    """Kind of the resource."""
+    reason: str
+    """Reason for the hold, for people. Empty if none was given."""
+    created_by: Actor | None
+    """API key that created the hold."""
+    created_at: str
+    """When the hold was created."""
+
+
+class LegalHoldList(TypedDict):
+    """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
+    page, pass `first_id` as `before`."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[LegalHold]
     """Items of the page, in the requested order."""
     first_id: str | None
     """Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item,
@@ -3058,6 +3147,12 @@ class ProviderData(TypedDict):
     """Data in the provider's format, unchanged."""
 
 
+class PutLegalHold(TypedDict):
+    """Options of a legal hold."""
+    reason: NotRequired[str]
+    """Reason for the hold, for people. Default: an empty string."""
+
+
 class PutPolicy(TypedDict):
     """The complete policy of the project. Fields that are left out become empty."""
     hooks: NotRequired[list[HookInput]]
@@ -3066,6 +3161,21 @@ class PutPolicy(TypedDict):
     guardrails: NotRequired[list[GuardrailInput]]
     """Guardrails for every tool call and every run. Runward calls them after the guardrails of
     the tool and the agent. Default: an empty list."""
+
+
+class PutRetention(TypedDict):
+    """The complete retention of the project: the number of days for which Runward keeps each
+    class of data. A class that is left out has the default of the deployment. Null keeps its
+    data forever."""
+    runs: NotRequired[int | None]
+    """All content of runs, after the end of the run: input, output, conversation, tool calls,
+    approvals and metadata. A record without content stays."""
+    events: NotRequired[int | None]
+    """The event log of runs, after the end of the run."""
+    tool_call_content: NotRequired[int | None]
+    """Arguments and results of tool calls, and reasoning of models, after the end of the run."""
+    deliveries: NotRequired[int | None]
+    """Webhook deliveries, after their creation."""
 
 
 class PutSecret(TypedDict):
@@ -4321,6 +4431,35 @@ class ResponseToolChoice(TypedDict):
     """Name of the tool."""
     server_label: NotRequired[Literal['runward'] | None]
     """`runward` for a registered tool. Null for a function."""
+
+
+class Retention(TypedDict):
+    """How long Runward keeps each class of data of the project."""
+    object: Literal['retention']
+    """Always `retention`."""
+    runs: ClassRetention
+    """All content of runs, after the end of the run."""
+    events: ClassRetention
+    """The event log of runs, after the end of the run."""
+    tool_call_content: ClassRetention
+    """Arguments and results of tool calls, and reasoning of models, after the end of the run."""
+    deliveries: ClassRetention
+    """Webhook deliveries, after their creation."""
+
+
+class RetentionPreview(TypedDict):
+    """The rows of each class that Runward would remove now. Runs under a legal hold are not
+    included."""
+    object: Literal['retention_preview']
+    """Always `retention_preview`."""
+    runs: ClassPreview
+    """Runs that would lose their content."""
+    events: ClassPreview
+    """Events that would be deleted."""
+    tool_call_content: ClassPreview
+    """Tool calls that would lose their arguments and results."""
+    deliveries: ClassPreview
+    """Webhook deliveries that would be deleted."""
 
 
 class Retry(TypedDict):
@@ -6772,6 +6911,19 @@ class ListWebhookDeliveriesQuery(TypedDict):
     """Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`."""
 
 
+class ListLegalHoldsQuery(TypedDict):
+    """The query of `list_legal_holds`."""
+    limit: NotRequired[int]
+    """Maximum number of items to return. Default: 20."""
+    after: NotRequired[str]
+    """Return the page that follows this cursor. Use the `last_id` of a page."""
+    before: NotRequired[str]
+    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
+    `after`."""
+    order: NotRequired[SortOrder]
+    """Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`."""
+
+
 class ListKeysQuery(TypedDict):
     """The query of `list_keys`."""
     limit: NotRequired[int]
@@ -6896,7 +7048,7 @@ DisabledReason: TypeAlias = "Literal['gone', 'failing']"
 """Why Runward disabled an endpoint. `gone`: it answered with status 410. `failing`: all
 attempts of three days failed. Later versions may add values."""
 
-ErrorCode: TypeAlias = "Literal['unauthenticated', 'forbidden', 'insufficient_scope', 'not_found', 'run_not_found', 'run_erased', 'call_not_found', 'approval_not_found', 'response_not_found', 'model_not_found', 'tool_not_found', 'agent_not_found', 'mcp_server_not_found', 'secret_not_found', 'session_not_found', 'key_not_found', 'project_not_found', 'webhook_endpoint_not_found', 'webhook_delivery_not_found', 'callback_not_found', 'conflict', 'approval_already_decided', 'digest_mismatch', 'decision_not_allowed', 'run_ended', 'run_unreadable', 'session_busy', 'call_not_waiting', 'too_early', 'result_already_given', 'already_exists', 'idempotency_in_flight', 'gone', 'late_callback', 'bad_request', 'invalid_json', 'request_timeout', 'payload_too_large', 'unsupported_media_type', 'invalid_request', 'unknown_model', 'unknown_tool', 'unknown_agent', 'unsupported_parameter', 'previous_response_not_found', 'idempotency_key_reused', 'mcp_unreachable', 'too_many_requests', 'unavailable', 'method_not_allowed', 'headers_too_large', 'internal_error']"
+ErrorCode: TypeAlias = "Literal['unauthenticated', 'forbidden', 'insufficient_scope', 'not_found', 'run_not_found', 'run_erased', 'call_not_found', 'approval_not_found', 'response_not_found', 'model_not_found', 'tool_not_found', 'agent_not_found', 'mcp_server_not_found', 'secret_not_found', 'session_not_found', 'key_not_found', 'project_not_found', 'webhook_endpoint_not_found', 'legal_hold_not_found', 'erasure_not_found', 'webhook_delivery_not_found', 'callback_not_found', 'conflict', 'approval_already_decided', 'digest_mismatch', 'decision_not_allowed', 'run_ended', 'run_unreadable', 'session_busy', 'call_not_waiting', 'too_early', 'result_already_given', 'legal_hold', 'already_exists', 'idempotency_in_flight', 'gone', 'events_removed', 'late_callback', 'bad_request', 'invalid_json', 'request_timeout', 'payload_too_large', 'unsupported_media_type', 'invalid_request', 'unknown_model', 'unknown_tool', 'unknown_agent', 'unsupported_parameter', 'previous_response_not_found', 'idempotency_key_reused', 'mcp_unreachable', 'too_many_requests', 'unavailable', 'method_not_allowed', 'headers_too_large', 'internal_error']"
 """Stable error code, for programs. Later versions may add values."""
 
 Event: TypeAlias = 'RunCreatedEvent | RunStartedEvent | RunWaitingEvent | RunResumedEvent | RunCompletedEvent | RunFailedEvent | RunCancelledEvent | RunIncompleteEvent | RunExpiredEvent | MessageCompletedEvent | ReasoningCompletedEvent | ToolCallCreatedEvent | ToolCallApprovalRequestedEvent | ToolCallApprovalDecidedEvent | ToolCallStartedEvent | ToolCallProgressEvent | ToolCallCompletedEvent | ToolCallFailedEvent | ToolCallTimedOutEvent | ToolCallRejectedEvent | ToolCallOutcomeUnknownEvent | ToolCallCancelledEvent | HandoffCompletedEvent | StateUpdatedEvent | InputReceivedEvent | UsageUpdatedEvent | ModelRetriedEvent | ModelSettingDroppedEvent | ModelCallsChangedEvent'
@@ -6930,6 +7082,9 @@ GuardrailResponse: TypeAlias = 'GuardrailAllow | GuardrailReject | GuardrailFail
 
 GuardrailStage: TypeAlias = "Literal['pre_approval', 'input', 'output', 'run_input', 'run_output']"
 """Stage at which a guardrail checks a tool call or a run. Later versions may add values."""
+
+HoldKind: TypeAlias = "Literal['run', 'session', 'project']"
+"""Later versions may add values."""
 
 Hook: TypeAlias = 'WebhookHook | PluginHook'
 """A hook that Runward calls before or after a model request or a tool call. The response can

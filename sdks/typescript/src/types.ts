@@ -1367,7 +1367,8 @@ export interface paths {
         post?: never;
         /**
          * Delete a webhook endpoint
-         * @description Delete a webhook endpoint and its deliveries.
+         * @description Delete a webhook endpoint and its deliveries. While the project has a legal hold, Runward
+         *     refuses the request with 409 `legal_hold`. Disable the endpoint instead.
          *
          *     Requires the scope `admin`.
          */
@@ -1493,6 +1494,160 @@ export interface paths {
          *     Requires the scope `admin`.
          */
         post: operations["redeliver_webhook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/retention": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the retention
+         * @description Get the number of days for which Runward keeps each class of data of the project.
+         *
+         *     Requires the scope `admin`.
+         */
+        get: operations["get_retention"];
+        /**
+         * Replace the retention
+         * @description Replace the complete retention of the project. Runward removes older data within some
+         *     minutes, and cannot restore it. Use the preview first.
+         *
+         *     Requires the scope `admin`.
+         */
+        put: operations["put_retention"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/retention/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Preview the retention
+         * @description Count the rows that Runward would remove now with this retention, and change nothing. Without
+         *     a body, use the current retention of the project.
+         *
+         *     Requires the scope `admin`.
+         */
+        post: operations["preview_retention"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/legal_holds": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the legal holds
+         * @description List the legal holds of the project. Holds of newer resources come first.
+         *
+         *     Requires the scope `admin`.
+         */
+        get: operations["list_legal_holds"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/legal_holds/{resource_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a legal hold
+         * @description Get the legal hold of a run, a session or the project.
+         *
+         *     Requires the scope `admin`.
+         */
+        get: operations["get_legal_hold"];
+        /**
+         * Create or update a legal hold
+         * @description Create a legal hold of a run, a session or the project, or replace its reason. After the
+         *     response, nothing erases its data: neither a retention nor a request.
+         *
+         *     Requires the scope `admin`.
+         */
+        put: operations["put_legal_hold"];
+        post?: never;
+        /**
+         * Delete a legal hold
+         * @description Delete a legal hold. Runward then removes the data whose retention has passed.
+         *
+         *     Requires the scope `admin`.
+         */
+        delete: operations["delete_legal_hold"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/erasures": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create an erasure
+         * @description Erase the runs and sessions with this metadata, and all runs of these sessions. Runward
+         *     cancels their open runs. Workers do this in the background.
+         *
+         *     Requires the scope `runs:write`.
+         */
+        post: operations["create_erasure"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/erasures/{erasure_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get an erasure
+         * @description Get an erasure and its progress.
+         *
+         *     Requires the scope `runs:read` or `runs:write`.
+         */
+        get: operations["get_erasure"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -3065,6 +3220,43 @@ export interface components {
             /** @description Name of the child run's tool whose output becomes the result. */
             tool: string;
         };
+        /**
+         * @description The rows of one class that Runward would remove now.
+         * @example {
+         *       "more": false,
+         *       "oldest_at": "2026-11-02T09:30:00.125000Z",
+         *       "rows": 120
+         *     }
+         */
+        ClassPreview: {
+            /** @description Number of runs, events, tool calls or deliveries. */
+            rows: number;
+            /** @description Whether there are more rows than were counted. Runward counts about 10,000. */
+            more: boolean;
+            /**
+             * @description End of the oldest of these runs, or creation of the oldest of these deliveries. Null if there
+             *     are none.
+             */
+            oldest_at: string | null;
+        };
+        /**
+         * @description The retention of one class of data.
+         * @example {
+         *       "days": 90,
+         *       "is_default": false,
+         *       "max_days": 365
+         *     }
+         */
+        ClassRetention: {
+            /** @description Number of days for which Runward keeps the data. Null: forever. */
+            days: number | null;
+            /** @description Whether the project has not chosen a number of days. */
+            is_default: boolean;
+            /** @description Number of days in projects that have not chosen one. Null: forever. */
+            default_days: number | null;
+            /** @description Largest number of days that the project can choose. Null: any number, and forever. */
+            max_days: number | null;
+        };
         /** @description A conversation to compact. */
         CompactResponse: {
             /** @description Name of a registered agent, or a model as `provider:model`. */
@@ -3633,6 +3825,23 @@ export interface components {
             items: components["schemas"]["ResponseInputItem"][];
         };
         /**
+         * @description The data to erase.
+         * @example {
+         *       "metadata": {
+         *         "user": "u1"
+         *       }
+         *     }
+         */
+        CreateErasure: {
+            /**
+             * @description Metadata of the runs and sessions to erase. Their metadata contains all of these keys with
+             *     these values.
+             */
+            metadata: {
+                [key: string]: components["schemas"]["JsonValue"];
+            };
+        };
+        /**
          * @description An API key to create.
          * @example {
          *       "name": "ci",
@@ -3950,10 +4159,55 @@ export interface components {
         /** @description Empty data. The event's type contains all the information. */
         EmptyData: Record<string, never>;
         /**
+         * @description An erasure of all runs and sessions with the same metadata. It does not show this metadata,
+         *     and Runward deletes it at the end of the erasure.
+         * @example {
+         *       "id": "era_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+         *       "object": "erasure",
+         *       "status": "completed",
+         *       "runs_erased": 12,
+         *       "sessions_deleted": 2,
+         *       "held": 0,
+         *       "created_at": "2026-11-02T09:30:00.125000Z",
+         *       "ended_at": "2026-11-02T09:30:00.125000Z"
+         *     }
+         */
+        Erasure: {
+            /** @description ID of the erasure. */
+            id: string;
+            /**
+             * @description Always `erasure`.
+             * @default erasure
+             * @constant
+             */
+            object: "erasure";
+            /**
+             * @description Whether a worker has processed all runs and sessions.
+             * @enum {string}
+             */
+            status: "in_progress" | "completed";
+            /** @description Number of erased runs, without their child runs. */
+            runs_erased: number;
+            /** @description Number of deleted sessions. */
+            sessions_deleted: number;
+            /**
+             * @description Number of runs and sessions that were not erased because of a legal hold. Delete the hold and
+             *     create another erasure.
+             */
+            held: number;
+            /**
+             * Format: date-time
+             * @description When the erasure was requested.
+             */
+            created_at: string;
+            /** @description When all runs and sessions had been processed. Null before. */
+            ended_at: string | null;
+        };
+        /**
          * @description Stable error code, for programs. Later versions may add values.
          * @enum {string}
          */
-        ErrorCode: "unauthenticated" | "forbidden" | "insufficient_scope" | "not_found" | "run_not_found" | "run_erased" | "call_not_found" | "approval_not_found" | "response_not_found" | "model_not_found" | "tool_not_found" | "agent_not_found" | "mcp_server_not_found" | "secret_not_found" | "session_not_found" | "key_not_found" | "project_not_found" | "webhook_endpoint_not_found" | "webhook_delivery_not_found" | "callback_not_found" | "conflict" | "approval_already_decided" | "digest_mismatch" | "decision_not_allowed" | "run_ended" | "run_unreadable" | "session_busy" | "call_not_waiting" | "too_early" | "result_already_given" | "already_exists" | "idempotency_in_flight" | "gone" | "late_callback" | "bad_request" | "invalid_json" | "request_timeout" | "payload_too_large" | "unsupported_media_type" | "invalid_request" | "unknown_model" | "unknown_tool" | "unknown_agent" | "unsupported_parameter" | "previous_response_not_found" | "idempotency_key_reused" | "mcp_unreachable" | "too_many_requests" | "unavailable" | "method_not_allowed" | "headers_too_large" | "internal_error";
+        ErrorCode: "unauthenticated" | "forbidden" | "insufficient_scope" | "not_found" | "run_not_found" | "run_erased" | "call_not_found" | "approval_not_found" | "response_not_found" | "model_not_found" | "tool_not_found" | "agent_not_found" | "mcp_server_not_found" | "secret_not_found" | "session_not_found" | "key_not_found" | "project_not_found" | "webhook_endpoint_not_found" | "legal_hold_not_found" | "erasure_not_found" | "webhook_delivery_not_found" | "callback_not_found" | "conflict" | "approval_already_decided" | "digest_mismatch" | "decision_not_allowed" | "run_ended" | "run_unreadable" | "session_busy" | "call_not_waiting" | "too_early" | "result_already_given" | "legal_hold" | "already_exists" | "idempotency_in_flight" | "gone" | "events_removed" | "late_callback" | "bad_request" | "invalid_json" | "request_timeout" | "payload_too_large" | "unsupported_media_type" | "invalid_request" | "unknown_model" | "unknown_tool" | "unknown_agent" | "unsupported_parameter" | "previous_response_not_found" | "idempotency_key_reused" | "mcp_unreachable" | "too_many_requests" | "unavailable" | "method_not_allowed" | "headers_too_large" | "internal_error";
         /**
          * @description An event of a run's log. Polling and streaming return the same events. Later versions may add types. Clients must ignore unknown types.
          * @example {
@@ -4450,6 +4704,11 @@ export interface components {
              */
             trim_tool_outputs?: number | null;
         };
+        /**
+         * @description Later versions may add values.
+         * @enum {string}
+         */
+        HoldKind: "run" | "session" | "project";
         /** @description A hook that Runward calls before or after a model request or a tool call. The response can replace data. Later versions may add types. Clients must ignore unknown types. */
         Hook: components["schemas"]["WebhookHook"] | components["schemas"]["PluginHook"];
         /**
@@ -5612,6 +5871,83 @@ export interface components {
             object: "list";
             /** @description Items of the page, in the requested order. */
             data: components["schemas"]["Key"][];
+            /** @description Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            first_id: string | null;
+            /** @description Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            last_id: string | null;
+            /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
+            has_more: boolean;
+        };
+        /**
+         * @description A legal hold. While it exists, Runward does not erase the data of its run, session or
+         *     project.
+         * @example {
+         *       "id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+         *       "object": "legal_hold",
+         *       "kind": "run",
+         *       "reason": "Case 2026-17",
+         *       "created_by": {
+         *         "type": "key",
+         *         "id": "key_019a5f1e5c1b7f3a8d2e4c6b8a0f1e3d",
+         *         "name": "legal"
+         *       },
+         *       "created_at": "2026-11-02T09:30:00.125000Z"
+         *     }
+         */
+        LegalHold: {
+            /** @description ID of the run, the session or the project under the hold. */
+            id: string;
+            /**
+             * @description Always `legal_hold`.
+             * @default legal_hold
+             * @constant
+             */
+            object: "legal_hold";
+            /** @description Kind of the resource. */
+            kind: components["schemas"]["HoldKind"];
+            /** @description Reason for the hold, for people. Empty if none was given. */
+            reason: string;
+            /** @description API key that created the hold. */
+            created_by: components["schemas"]["Actor"] | null;
+            /**
+             * Format: date-time
+             * @description When the hold was created.
+             */
+            created_at: string;
+        };
+        /**
+         * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
+         *     pass `first_id` as `before`.
+         * @example {
+         *       "object": "list",
+         *       "data": [
+         *         {
+         *           "id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+         *           "object": "legal_hold",
+         *           "kind": "run",
+         *           "reason": "Case 2026-17",
+         *           "created_by": {
+         *             "type": "key",
+         *             "id": "key_019a5f1e5c1b7f3a8d2e4c6b8a0f1e3d",
+         *             "name": "legal"
+         *           },
+         *           "created_at": "2026-11-02T09:30:00.125000Z"
+         *         }
+         *       ],
+         *       "first_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+         *       "last_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+         *       "has_more": false
+         *     }
+         */
+        LegalHoldList: {
+            /**
+             * @description Always `list`.
+             * @default list
+             * @constant
+             */
+            object: "list";
+            /** @description Items of the page, in the requested order. */
+            data: components["schemas"]["LegalHold"][];
             /** @description Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
             first_id: string | null;
             /** @description Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
@@ -7275,6 +7611,19 @@ export interface components {
             data: components["schemas"]["JsonObject"];
         };
         /**
+         * @description Options of a legal hold.
+         * @example {
+         *       "reason": "Case 2026-17"
+         *     }
+         */
+        PutLegalHold: {
+            /**
+             * @description Reason for the hold, for people. Default: an empty string.
+             * @default
+             */
+            reason?: string;
+        };
+        /**
          * @description The complete policy of the project. Fields that are left out become empty.
          * @example {
          *       "guardrails": [
@@ -7306,6 +7655,29 @@ export interface components {
              * @default []
              */
             guardrails?: components["schemas"]["GuardrailInput"][];
+        };
+        /**
+         * @description The complete retention of the project: the number of days for which Runward keeps each class
+         *     of data. A class that is left out has the default of the deployment. Null keeps its data
+         *     forever.
+         * @example {
+         *       "events": 90,
+         *       "runs": 365,
+         *       "tool_call_content": 30
+         *     }
+         */
+        PutRetention: {
+            /**
+             * @description All content of runs, after the end of the run: input, output, conversation, tool calls,
+             *     approvals and metadata. A record without content stays.
+             */
+            runs?: number | null;
+            /** @description The event log of runs, after the end of the run. */
+            events?: number | null;
+            /** @description Arguments and results of tool calls, and reasoning of models, after the end of the run. */
+            tool_call_content?: number | null;
+            /** @description Webhook deliveries, after their creation. */
+            deliveries?: number | null;
         };
         /**
          * @description The value of a secret. Runward encrypts the value, stores it, and never shows it again.
@@ -9199,6 +9571,95 @@ export interface components {
          * @enum {string}
          */
         ResponseToolKind: "function" | "mcp";
+        /**
+         * @description How long Runward keeps each class of data of the project.
+         * @example {
+         *       "object": "retention",
+         *       "runs": {
+         *         "days": 90,
+         *         "is_default": false,
+         *         "default_days": null,
+         *         "max_days": 365
+         *       },
+         *       "events": {
+         *         "days": 90,
+         *         "is_default": false,
+         *         "default_days": null,
+         *         "max_days": 365
+         *       },
+         *       "tool_call_content": {
+         *         "days": 90,
+         *         "is_default": false,
+         *         "default_days": null,
+         *         "max_days": 365
+         *       },
+         *       "deliveries": {
+         *         "days": 90,
+         *         "is_default": false,
+         *         "default_days": null,
+         *         "max_days": 365
+         *       }
+         *     }
+         */
+        Retention: {
+            /**
+             * @description Always `retention`.
+             * @default retention
+             * @constant
+             */
+            object: "retention";
+            /** @description All content of runs, after the end of the run. */
+            runs: components["schemas"]["ClassRetention"];
+            /** @description The event log of runs, after the end of the run. */
+            events: components["schemas"]["ClassRetention"];
+            /** @description Arguments and results of tool calls, and reasoning of models, after the end of the run. */
+            tool_call_content: components["schemas"]["ClassRetention"];
+            /** @description Webhook deliveries, after their creation. */
+            deliveries: components["schemas"]["ClassRetention"];
+        };
+        /**
+         * @description The rows of each class that Runward would remove now. Runs under a legal hold are not
+         *     included.
+         * @example {
+         *       "object": "retention_preview",
+         *       "runs": {
+         *         "rows": 120,
+         *         "more": false,
+         *         "oldest_at": "2026-11-02T09:30:00.125000Z"
+         *       },
+         *       "events": {
+         *         "rows": 120,
+         *         "more": false,
+         *         "oldest_at": "2026-11-02T09:30:00.125000Z"
+         *       },
+         *       "tool_call_content": {
+         *         "rows": 120,
+         *         "more": false,
+         *         "oldest_at": "2026-11-02T09:30:00.125000Z"
+         *       },
+         *       "deliveries": {
+         *         "rows": 120,
+         *         "more": false,
+         *         "oldest_at": "2026-11-02T09:30:00.125000Z"
+         *       }
+         *     }
+         */
+        RetentionPreview: {
+            /**
+             * @description Always `retention_preview`.
+             * @default retention_preview
+             * @constant
+             */
+            object: "retention_preview";
+            /** @description Runs that would lose their content. */
+            runs: components["schemas"]["ClassPreview"];
+            /** @description Events that would be deleted. */
+            events: components["schemas"]["ClassPreview"];
+            /** @description Tool calls that would lose their arguments and results. */
+            tool_call_content: components["schemas"]["ClassPreview"];
+            /** @description Webhook deliveries that would be deleted. */
+            deliveries: components["schemas"]["ClassPreview"];
+        };
         /**
          * @description How many times Runward retries a call and how long it waits between attempts. Runward
          *     randomizes the delays (full jitter). Delays count toward the call's timeout.
@@ -12866,7 +13327,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The result arrived too late. Runward stored the result, but the result has no effect. */
+        /** @description The result of a callback arrived too late, so that Runward stored it without an effect. Or the retention of the project has removed the events. */
         Gone: {
             headers: {
                 /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
@@ -13133,6 +13594,8 @@ export type ChatCompletionStream = components['schemas']['ChatCompletionStream']
 export type ChildOutput = components['schemas']['ChildOutput'];
 export type ChildToolOutput = components['schemas']['ChildToolOutput'];
 export type ChildToolOutputInput = components['schemas']['ChildToolOutputInput'];
+export type ClassPreview = components['schemas']['ClassPreview'];
+export type ClassRetention = components['schemas']['ClassRetention'];
 export type CompactResponse = components['schemas']['CompactResponse'];
 export type Compaction = components['schemas']['Compaction'];
 export type CompletedResolution = components['schemas']['CompletedResolution'];
@@ -13163,6 +13626,7 @@ export type CountInputTokens = components['schemas']['CountInputTokens'];
 export type CreateChatCompletion = components['schemas']['CreateChatCompletion'];
 export type CreateConversation = components['schemas']['CreateConversation'];
 export type CreateConversationItems = components['schemas']['CreateConversationItems'];
+export type CreateErasure = components['schemas']['CreateErasure'];
 export type CreateKey = components['schemas']['CreateKey'];
 export type CreateProject = components['schemas']['CreateProject'];
 export type CreateResponse = components['schemas']['CreateResponse'];
@@ -13176,6 +13640,7 @@ export type DeliveryStatus = components['schemas']['DeliveryStatus'];
 export type DisabledReason = components['schemas']['DisabledReason'];
 export type EditDecision = components['schemas']['EditDecision'];
 export type EmptyData = components['schemas']['EmptyData'];
+export type Erasure = components['schemas']['Erasure'];
 export type ErrorCode = components['schemas']['ErrorCode'];
 export type Event = components['schemas']['Event'];
 export type EventList = components['schemas']['EventList'];
@@ -13204,6 +13669,7 @@ export type HandoffCompletedData = components['schemas']['HandoffCompletedData']
 export type HandoffCompletedEvent = components['schemas']['HandoffCompletedEvent'];
 export type HistoryLimits = components['schemas']['HistoryLimits'];
 export type HistoryLimitsInput = components['schemas']['HistoryLimitsInput'];
+export type HoldKind = components['schemas']['HoldKind'];
 export type Hook = components['schemas']['Hook'];
 export type HookCall = components['schemas']['HookCall'];
 export type HookInput = components['schemas']['HookInput'];
@@ -13253,6 +13719,8 @@ export type JsonObject = components['schemas']['JsonObject'];
 export type JsonValue = components['schemas']['JsonValue'];
 export type Key = components['schemas']['Key'];
 export type KeyList = components['schemas']['KeyList'];
+export type LegalHold = components['schemas']['LegalHold'];
+export type LegalHoldList = components['schemas']['LegalHoldList'];
 export type Limits = components['schemas']['Limits'];
 export type LimitsInput = components['schemas']['LimitsInput'];
 export type Liveness = components['schemas']['Liveness'];
@@ -13310,7 +13778,9 @@ export type ProblemError = components['schemas']['ProblemError'];
 export type Project = components['schemas']['Project'];
 export type ProjectList = components['schemas']['ProjectList'];
 export type ProviderData = components['schemas']['ProviderData'];
+export type PutLegalHold = components['schemas']['PutLegalHold'];
 export type PutPolicy = components['schemas']['PutPolicy'];
+export type PutRetention = components['schemas']['PutRetention'];
 export type PutSecret = components['schemas']['PutSecret'];
 export type Readiness = components['schemas']['Readiness'];
 export type ReasoningCompletedData = components['schemas']['ReasoningCompletedData'];
@@ -13403,6 +13873,8 @@ export type ResponseTextPartType = components['schemas']['ResponseTextPartType']
 export type ResponseTool = components['schemas']['ResponseTool'];
 export type ResponseToolChoice = components['schemas']['ResponseToolChoice'];
 export type ResponseToolKind = components['schemas']['ResponseToolKind'];
+export type Retention = components['schemas']['Retention'];
+export type RetentionPreview = components['schemas']['RetentionPreview'];
 export type Retry = components['schemas']['Retry'];
 export type RetryInput = components['schemas']['RetryInput'];
 export type RetryResolution = components['schemas']['RetryResolution'];
@@ -15133,6 +15605,7 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            410: components["responses"]["Gone"];
             422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
@@ -17169,6 +17642,369 @@ export interface operations {
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
             422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    get_retention: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description How long Runward keeps each class of data of the project. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Retention"];
+                };
+            };
+            /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
+            304: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    put_retention: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PutRetention"];
+            };
+        };
+        responses: {
+            /** @description How long Runward keeps each class of data of the project. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Retention"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    preview_retention: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["PutRetention"] | null;
+            };
+        };
+        responses: {
+            /** @description The rows of each class that Runward would remove now. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RetentionPreview"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    list_legal_holds: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of items to return. Default: 20. */
+                limit?: number;
+                /** @description Return the page that follows this cursor. Use the `last_id` of a page. */
+                after?: string;
+                /** @description Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with `after`. */
+                before?: string;
+                /** @description Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`. */
+                order?: components["schemas"]["SortOrder"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of a list. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LegalHoldList"];
+                };
+            };
+            /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
+            304: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    get_legal_hold: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a run, a session or the project. */
+                resource_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A legal hold. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LegalHold"];
+                };
+            };
+            /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
+            304: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    put_legal_hold: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a run, a session or the project. */
+                resource_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["PutLegalHold"] | null;
+            };
+        };
+        responses: {
+            /** @description A legal hold. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LegalHold"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    delete_legal_hold: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of a run, a session or the project. */
+                resource_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            204: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    create_erasure: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Key that makes retries safe. If a client sends the same key and body again within 24 hours, Runward creates nothing and returns the first response. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateErasure"];
+            };
+        };
+        responses: {
+            /** @description An erasure of all runs and sessions with the same metadata. */
+            202: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Erasure"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    get_erasure: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the erasure. */
+                erasure_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description An erasure of all runs and sessions with the same metadata. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Erasure"];
+                };
+            };
+            /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
+            304: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];

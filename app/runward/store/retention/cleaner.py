@@ -41,9 +41,13 @@ _LOCK_PROJECT: Final = text(
     "SELECT retention FROM projects p WHERE id = :project_id"
     f" AND NOT {holds.PROJECT_HELD.format(project='p.id')} FOR SHARE SKIP LOCKED"
 )
-_ADD_CURSOR: Final = text(
+_ADD_CURSORS: Final = text(
     "INSERT INTO retention_cursors (project_id, data_class, ended_at, run_id)"
-    " VALUES (:project_id, :data_class, :ended_at, :run_id) ON CONFLICT DO NOTHING"
+    " SELECT project_id, data_class, :ended_at, :run_id"
+    " FROM unnest(CAST(:projects AS uuid[]), CAST(:classes AS text[])) AS n(project_id, data_class)"
+    # ON CONFLICT waits for a batch that moves the cursor.
+    " WHERE NOT EXISTS (SELECT FROM retention_cursors c"
+    " WHERE c.project_id = n.project_id AND c.data_class = n.data_class) ON CONFLICT DO NOTHING"
 )
 _LOCK_CURSOR: Final = text(
     "SELECT ended_at, run_id FROM retention_cursors"
@@ -136,13 +140,20 @@ class Preview:
 
 
 async def list_work(tx: Tx, limits: RetentionLimits) -> list[tuple[ProjectId, DataClass]]:
-    """Return the classes of each project that are not kept forever."""
-    return [
+    """Return the classes of each project that are not kept forever, and add their cursors. Commit
+    before `remove_batch`, because other workers wait for new cursors."""
+    found = [
         (ProjectId(row.id), data_class)
-        for row in await tx.execute(_PROJECTS)
+        for row in (await tx.execute(_PROJECTS)).all()
         for data_class in DataClass
         if limits.find_days(data_class, row.retention) is not None
     ]
+    of_runs = [one for one in found if one[1] in _HAS_CONTENT]
+    if of_runs:
+        projects, classes = zip(*of_runs, strict=True)
+        values = {"projects": list(projects), "classes": list(classes)}
+        await tx.execute(_ADD_CURSORS, values | _BEGINNING)
+    return found
 
 
 async def remove_batch(
@@ -159,7 +170,6 @@ async def remove_batch(
         rows = len((await tx.execute(_DELETE_DELIVERIES, values | {"count": DELIVERIES})).all())
         return Removed(rows, more=rows == DELIVERIES)
     about = {"project_id": project_id, "data_class": data_class}
-    await tx.execute(_ADD_CURSOR, about | _BEGINNING)
     cursor = (await tx.execute(_LOCK_CURSOR, about)).one_or_none()
     if cursor is None:
         return Removed()
