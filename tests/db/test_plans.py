@@ -16,6 +16,7 @@ import pytest
 from sqlalchemy import event, text
 
 from runward.domain.ids import RunId, SessionId
+from runward.domain.retention import DataClass, RetentionLimits
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.state import CallPhase, RunState
 from runward.domain.run.status import RunStatus
@@ -26,6 +27,7 @@ from runward.store.postgres.db import Tx, mint
 from runward.store.postgres.engine import AsyncEngine
 from runward.store.postgres.held_connection import FrequentStatement, HeldConnection
 from runward.store.registry import tool_history
+from runward.store.retention import cleaner, erasures
 from runward.store.runs import approvals, decisions, erasure, queries, sweep, transitions, views
 from runward.store.runs.backlog import BacklogReader
 from runward.store.runs.search import RunFilter, search_runs
@@ -103,6 +105,7 @@ RUNNING: Final = frozenset(
     {"accept", "claim", "step", "step that waited for its row", "heartbeat", "decide", "cancel"}
 )
 """The statements that every run sends."""
+A_DAY: Final = RetentionLimits(dict.fromkeys(DataClass, 1), {})
 READ_WHOLE: Final = frozenset(
     {"runs_queued", "runs_in_progress", "runs_open_children", "approvals_expiry"}
 )
@@ -177,6 +180,7 @@ async def everything(store: Store, sent: Sent) -> None:
         assert await sweep.renew_leases(tx, LEASE, held) == []
     await sweeps(store, sent)
     await people(store, sent)
+    await retention(store, sent)
     async with store.pool.connect() as tx:
         await reads(tx, sent, states)
     sent.by = "backlog"
@@ -206,6 +210,36 @@ async def sweeps(store: Store, sent: Sent) -> None:
         sent.by = find.__name__
         async with store.pool.begin() as tx:
             await find(tx)
+
+
+async def retention(store: Store, sent: Sent) -> None:
+    """Of runs that ended two days ago."""
+    sent.by = "not measured"
+    async with store.pool.begin() as tx:
+        await tx.execute(text("SET LOCAL runward.erasing = 'on'"))
+        await tx.execute(
+            text(
+                "UPDATE runs SET ended_at = ended_at - interval '2 days'"
+                " WHERE status = 'failed' OR id IN (SELECT parent_run_id FROM runs)"
+            )
+        )
+    sent.by = "list work"
+    async with store.pool.begin() as tx:
+        await cleaner.list_work(tx, A_DAY)
+    for data_class in DataClass:
+        async with store.pool.begin() as tx:
+            sent.by = f"preview {data_class}"
+            await cleaner.preview(tx, PROJECT, data_class, 1)
+            sent.by = f"remove {data_class}"
+            await cleaner.remove_batch(tx, A_DAY, PROJECT, data_class)
+    sent.by = "erase by metadata"
+    async with store.pool.begin() as tx:
+        made = await erasures.add_erasure(tx, PROJECT, {"user": "u1"})
+        await erasures.list_runs_to_cancel(tx, 10)
+        await erasures.advance(tx, PROJECT, made.id)
+    sent.by = "delete a hold"
+    async with store.pool.begin() as tx:
+        await cleaner.return_cursors(tx, PROJECT, mint())
 
 
 async def people(store: Store, sent: Sent) -> None:
