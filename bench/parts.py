@@ -7,7 +7,7 @@ Each part starts its own `serve` process with `Sitting.serving`. It returns figu
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from bench import growth, long_runs, memory, profile, scaling, workers
+from bench import growth, long_runs, memory, profile, retention, scaling, workers
 from bench.goals import Chapter
 from bench.sitting import Sitting
 
@@ -16,6 +16,7 @@ CHAPTERS: Final[Mapping[str, Callable[[Sitting], Awaitable[Chapter]]]] = {
     "long": long_runs.measure,
     "memory": memory.measure,
     "profile": profile.measure,
+    "retention": retention.measure,
     "scaling": scaling.measure,
     "workers": workers.measure,
 }

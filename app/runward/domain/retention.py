@@ -10,10 +10,11 @@ IDEMPOTENCY_KEYS: Final = "idempotency_keys"
 
 
 class DataClass(StrEnum):
-    """The classes of data with a retention of their own."""
+    """The classes of data with a retention of their own, in the order in which a worker removes
+    them. Events are deleted before a worker erases the content of their runs."""
 
-    RUNS = "runs"
     EVENTS = "events"
+    RUNS = "runs"
     TOOL_CALL_CONTENT = "tool_call_content"
     DELIVERIES = "deliveries"
 
