@@ -47,8 +47,8 @@ WHERE datname = current_database() AND wait_event_type = 'Lock'"""
 
 @dataclass(slots=True)
 class Removal:
-    """What the cleaner did. `waits`: sessions that waited for a lock, in all samples. `vacuums`: the
-    dead rows and the number of autovacuums of each table."""
+    """The work of the cleaner. `waits`: sessions that waited for a lock, in all samples. `vacuums`:
+    the dead rows and the number of autovacuums of each table."""
 
     steps: list[float] = field(default_factory=list[float])
     samples: int = 0
@@ -104,7 +104,6 @@ async def _remove(
     cleaner = Cleaner(database, LIMITS)
     await cleaner.begin()
     took: list[float] = []
-    begun = time.perf_counter()
     async with _sampling(connection, removal):
         cleaning = asyncio.create_task(_clean(cleaner, removal))
         while not cleaning.done():
@@ -128,7 +127,7 @@ async def _clean(cleaner: Cleaner, removal: Removal) -> None:
 async def _sampling(connection: "asyncpg.Connection", removal: Removal) -> AsyncGenerator[None]:
     async def sample() -> None:
         while True:
-            removal.waits += await connection.fetchval(_WAITS)
+            removal.waits += int(await connection.fetchval(_WAITS) or 0)
             removal.samples += 1
             await asyncio.sleep(SAMPLE_SECONDS)
 
@@ -155,8 +154,8 @@ def _report(
     lines = [
         f"## Retention: {total:,} runs",
         "",
-        f"The cleaner worked for {number(seconds)} s. {end} {left:,} old runs have content. A step of"
-        f" two batches took {typical} ms at p50 and {longest} ms at most. In {removal.samples:,}"
+        f"The cleaner worked for {number(seconds)} s. {end} {left:,} old runs have content. A step"
+        f" of two batches took {typical} ms at p50 and {longest} ms at most. In {removal.samples:,}"
         f" samples, {removal.waits} sessions waited for a lock.",
         "",
         *head([f"time of a new run, c={CLIENTS}, ms", "p50", "p99", "runs"], left=1),

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from runward.cli import agents, approvals, keys, mcp, runs, secrets, sessions, tools
+from runward.cli import retention as data_retention
 from runward.cli import workers as worker_list
 from runward.cli.exits import Exit, fail
 from runward.cli.options import AsJson, KeyOption, Limit, Url, format_examples
@@ -199,6 +200,22 @@ def workers(
     cannot reach the database.
     """
     worker_list.list_workers(url, key, limit=limit, as_json=as_json)
+
+
+@app.command(rich_help_panel=CLIENT_PANEL)
+def retention(
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count the rows that would be removed now.")
+    ] = False,
+    url: Url = None,
+    key: KeyOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show for how many days each class of data of the project is kept.
+
+    The API key must have the scope `admin`. The command changes nothing.
+    """
+    data_retention.show_retention(url, key, dry_run=dry_run, as_json=as_json)
 
 
 @app.command(rich_help_panel=SERVICE_PANEL)

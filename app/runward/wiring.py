@@ -120,9 +120,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         yield Services(
             storage=Storage(database, vault),
             access=_build_access(database, vault, public_url),
-            limits=RequestLimits(
-                settings.max_body_bytes, settings.mcp_wait_seconds.total_seconds()
-            ),
+            limits=_build_limits(settings),
             retention=_build_retention(settings),
             registry=_build_registry(engine, AgentCache(database.pool), mcp, egress),
             queue=RunQueue(
@@ -137,6 +135,10 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             direct_url=_reveal(settings.listen_url) or database_url,
             own_backends=set() if database.through_pgbouncer else own_backends,  # shared there
         )
+
+
+def _build_limits(settings: Settings) -> RequestLimits:
+    return RequestLimits(settings.max_body_bytes, settings.mcp_wait_seconds.total_seconds())
 
 
 def _build_retention(settings: Settings) -> RetentionLimits:

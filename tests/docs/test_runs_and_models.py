@@ -13,6 +13,7 @@ from runward.llm.prices import Price, Prices
 from runward.settings import Settings
 from tests.api.project import ALL_SCOPES, Project
 from tests.api.test_mcp_tasks_api import start_task
+from tests.api.test_webhook_endpoints_api import until
 from tests.docs.shell import answers
 from tests.docs.story import Story
 from tests.docs.test_tools_and_guards import ASK, REFUND
@@ -165,6 +166,30 @@ def test_erase(project: Project, tmp_path: Path) -> None:
         page.http()
         [run] = project.client.call("GET", "/v1/runs")["data"]
         page.shows(run)
+        project.run(model="offline:rules", input="Hello.", metadata={"user": "u1"})
+        erasure = page.http()
+        path = f"/v1/erasures/{erasure['id']}"
+        until(lambda: project.client.call("GET", path)["status"] == "completed")
+        page.shows(page.http())
+
+
+def test_retention(project: Project, tmp_path: Path) -> None:
+    run = project.run(model="offline:rules", input="Hello.")
+    with Story("docs/how-to/retention.md", project.key(*ALL_SCOPES), tmp_path) as page:
+        page.remember(run["id"])
+        page.shows(page.http())
+        assert page.http()["tool_call_content"]["days"] == 30
+        default = json.loads(page.variable("RUNWARD_RETENTION_DAYS"))
+        maximum = json.loads(page.run('printf %s "$RUNWARD_RETENTION_MAX_DAYS"'))
+        settings = Settings.model_validate(
+            {"retention_days": default, "retention_max_days": maximum}
+        )
+        assert settings.retention_days.runs == 365
+        assert settings.retention_max_days.runs == 730
+        [hold] = page.http()["data"]
+        assert (hold["id"], hold["reason"]) == (run["id"], "Case 2026-17")
+        page.http()
+    assert project.key("admin").call("GET", "/v1/legal_holds")["data"] == []
 
 
 def test_responses(project: Project, tmp_path: Path) -> None:

@@ -409,6 +409,17 @@ def test_the_workers_are_listed(golden: Golden, tmp_path: Path) -> None:
     assert re.search(columns, runward("workers").out, re.M)
 
 
+def test_the_retention_is_shown(golden: Golden, tmp_path: Path) -> None:
+    service = golden.started[0]
+    runward = CommandLine(tmp_path, service.url, service.key)
+    kept = {one["data_class"]: one["days"] for one in runward.json("retention")}
+    assert kept == {"runs": None, "events": None, "tool_call_content": None, "deliveries": 30}
+    assert re.search(r"^deliveries +30 \(default\) +forever$", runward("retention").out, re.M)
+    found = runward.json("retention", "--dry-run")
+    assert {one["data_class"]: one["rows"] for one in found} == dict.fromkeys(kept, 0)
+    assert re.search(r"^runs +0", runward("retention", "--dry-run").out, re.M)
+
+
 def test_the_first_key_is_made_on_the_database(golden: Golden, tmp_path: Path) -> None:
     service = golden.started[0]
     env = {"DATABASE_URL": service.database_url, "RUNWARD_SECRET_KEY": service.secret_key}

@@ -7,14 +7,18 @@ import pytest
 from asyncpg import exceptions as driver  # pyright: ignore[reportMissingTypeStubs]
 from sqlalchemy.exc import DBAPIError
 
-from runward.domain.errors import DatabaseUnreachableError, OperatorError
+from runward.domain.errors import OperatorError
 from runward.store.postgres.addresses import (
     CONNECT_SECONDS,
     DatabaseAddress,
     DatabaseUrlError,
     read_url,
 )
-from runward.store.postgres.connection_errors import DatabaseRefusedError, explain_connection_errors
+from runward.store.postgres.connection_errors import (
+    DatabaseRefusedError,
+    DatabaseUnreachableError,
+    explain_connection_errors,
+)
 from runward.store.postgres.db import log_fields
 
 ADDRESS = DatabaseAddress("postgresql://me@host/db", "PostgreSQL at host, database db", "me")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import AliasChoices
+from pydantic import AliasChoices, BaseModel
 
 from runward.domain.events.kinds import STORED, TRANSIENT
 from runward.domain.events.values import ApprovalStatus, CallReason
@@ -134,6 +134,8 @@ def documented(default: Any) -> str | None:
             return "none"
         case bool():
             return f"`{str(default).lower()}`"
+        case BaseModel():
+            return f"`{json.dumps(default.model_dump(exclude_none=True))}`"
         case timedelta():
             return f"`{default.total_seconds():g}`"
         case _:

@@ -17,7 +17,6 @@ import structlog
 import typer
 
 from runward.api.openapi.descriptions import VERSION
-from runward.domain.errors import DatabaseUnreachableError
 from runward.operating.environment import configure_logging, run_command
 from runward.serve import (
     STOP_SIGNALS,
@@ -27,6 +26,7 @@ from runward.serve import (
     supervise,
 )
 from runward.settings import Settings
+from runward.store.postgres.connection_errors import DatabaseUnreachableError
 from runward.store.readiness import list_revisions
 
 SLOW_MODULES = (

@@ -254,10 +254,7 @@ class ResultAlreadyGivenError(ConflictError):
 
 class LegalHoldError(ConflictError):
     code = "legal_hold"
-    text = (
-        "This data is under a legal hold, so it cannot be erased. Use an API key with the scope "
-        "`admin` to list the holds at `GET /v1/legal_holds` and to delete this one."
-    )
+    text = "This data is under a legal hold. A key with `admin` can delete it at /v1/legal_holds."
 
 
 class AlreadyExistsError(ConflictError):
@@ -401,7 +398,3 @@ class UnavailableError(AppError):
 
 class OperatorError(Exception):
     """Runward cannot start or continue. The message tells the operator what to do."""
-
-
-class DatabaseUnreachableError(OperatorError):
-    """The database does not respond, or rejects this process."""

@@ -19,7 +19,17 @@ class DataClass(StrEnum):
     DELIVERIES = "deliveries"
 
 
+class ErasureStatus(StrEnum):
+    """Status of an erasure. `in_progress`: workers process it. `completed`: they have processed all
+    runs and sessions."""
+
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+
+
 class HoldKind(StrEnum):
+    """Kind of a resource under a legal hold."""
+
     RUN = "run"
     SESSION = "session"
     PROJECT = "project"
@@ -32,6 +42,9 @@ class RetentionLimits:
 
     default: Mapping[DataClass, int | None]
     maximum: Mapping[DataClass, int | None]
+
+    def find_maximum(self, data_class: DataClass) -> int | None:
+        return self.maximum.get(data_class)
 
     def find_days(self, data_class: DataClass, chosen: Mapping[str, int | None]) -> int | None:
         """Return the number of days for a project. `chosen`: the choice of the project. A choice

@@ -23,8 +23,9 @@ from pydantic_core import ErrorDetails
 from sqlalchemy.exc import DBAPIError
 
 from runward.cli.exits import Exit, fail
-from runward.domain.errors import DatabaseUnreachableError, OperatorError
+from runward.domain.errors import OperatorError
 from runward.settings import Settings, find_unknown_variables
+from runward.store.postgres.connection_errors import DatabaseUnreachableError
 from runward.store.postgres.db import is_outage
 from runward.tools.plugin.errors import PluginError
 

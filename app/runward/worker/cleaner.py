@@ -54,7 +54,7 @@ class Cleaner:
                 removed += 1
                 data_class = IDEMPOTENCY_KEYS if work is None else work[1]
                 REMOVED_ROWS.count(data_class, by=found.rows)
-                log.info("data_removed", data_class=data_class, rows=found.rows)
+                log.debug("data_removed", data_class=data_class, rows=found.rows)
 
     async def _remove(self, work: tuple[ProjectId, DataClass] | None) -> Removed:
         async with self._database.pool.begin() as tx:

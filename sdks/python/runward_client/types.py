@@ -1166,8 +1166,8 @@ class Erasure(TypedDict):
     """ID of the erasure."""
     object: Literal['erasure']
     """Always `erasure`."""
-    status: Literal['in_progress', 'completed']
-    """Whether a worker has processed all runs and sessions."""
+    status: ErasureStatus
+    """Status of the erasure."""
     runs_erased: int
     """Number of erased runs, without their child runs."""
     sessions_deleted: int
@@ -7048,6 +7048,10 @@ DisabledReason: TypeAlias = "Literal['gone', 'failing']"
 """Why Runward disabled an endpoint. `gone`: it answered with status 410. `failing`: all
 attempts of three days failed. Later versions may add values."""
 
+ErasureStatus: TypeAlias = "Literal['in_progress', 'completed']"
+"""Status of an erasure. `in_progress`: workers process it. `completed`: they have processed
+all runs and sessions. Later versions may add values."""
+
 ErrorCode: TypeAlias = "Literal['unauthenticated', 'forbidden', 'insufficient_scope', 'not_found', 'run_not_found', 'run_erased', 'call_not_found', 'approval_not_found', 'response_not_found', 'model_not_found', 'tool_not_found', 'agent_not_found', 'mcp_server_not_found', 'secret_not_found', 'session_not_found', 'key_not_found', 'project_not_found', 'webhook_endpoint_not_found', 'legal_hold_not_found', 'erasure_not_found', 'webhook_delivery_not_found', 'callback_not_found', 'conflict', 'approval_already_decided', 'digest_mismatch', 'decision_not_allowed', 'run_ended', 'run_unreadable', 'session_busy', 'call_not_waiting', 'too_early', 'result_already_given', 'legal_hold', 'already_exists', 'idempotency_in_flight', 'gone', 'events_removed', 'late_callback', 'bad_request', 'invalid_json', 'request_timeout', 'payload_too_large', 'unsupported_media_type', 'invalid_request', 'unknown_model', 'unknown_tool', 'unknown_agent', 'unsupported_parameter', 'previous_response_not_found', 'idempotency_key_reused', 'mcp_unreachable', 'too_many_requests', 'unavailable', 'method_not_allowed', 'headers_too_large', 'internal_error']"
 """Stable error code, for programs. Later versions may add values."""
 
@@ -7084,7 +7088,7 @@ GuardrailStage: TypeAlias = "Literal['pre_approval', 'input', 'output', 'run_inp
 """Stage at which a guardrail checks a tool call or a run. Later versions may add values."""
 
 HoldKind: TypeAlias = "Literal['run', 'session', 'project']"
-"""Later versions may add values."""
+"""Kind of a resource under a legal hold. Later versions may add values."""
 
 Hook: TypeAlias = 'WebhookHook | PluginHook'
 """A hook that Runward calls before or after a model request or a tool call. The response can
@@ -7229,11 +7233,11 @@ child run. `in_progress`: a worker executes the run, or the run waits only for c
 deadline passed while the run was waiting. Later versions may add values."""
 
 Scope: TypeAlias = "Literal['runs:read', 'runs:write', 'tools:write', 'approvals:decide', 'admin']"
-"""Permission of an API key. `runs:read`: read all resources except API keys and webhook
-endpoints. `runs:write`: start and change runs and sessions. `tools:write`: change tools,
-agents, MCP servers, secrets, and the policy. `approvals:decide`: decide on approvals and
-record unknown outcomes. `admin`: manage API keys and webhook endpoints. Later versions
-may add values."""
+"""Permission of an API key. `runs:read`: read all resources except API keys, webhook
+endpoints, the retention and legal holds. `runs:write`: start, change and erase runs and
+sessions. `tools:write`: change tools, agents, MCP servers, secrets, and the policy.
+`approvals:decide`: decide on approvals and record unknown outcomes. `admin`: manage API
+keys, webhook endpoints, the retention and legal holds. Later versions may add values."""
 
 SessionItem: TypeAlias = 'SessionMessageItem | SessionToolCallItem | SessionToolResultItem | SessionReasoningItem | SessionHostedCallItem'
 """An item of a conversation. Later versions may add types. Clients must ignore unknown

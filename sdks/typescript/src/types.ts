@@ -4181,11 +4181,8 @@ export interface components {
              * @constant
              */
             object: "erasure";
-            /**
-             * @description Whether a worker has processed all runs and sessions.
-             * @enum {string}
-             */
-            status: "in_progress" | "completed";
+            /** @description Status of the erasure. */
+            status: components["schemas"]["ErasureStatus"];
             /** @description Number of erased runs, without their child runs. */
             runs_erased: number;
             /** @description Number of deleted sessions. */
@@ -4203,6 +4200,12 @@ export interface components {
             /** @description When all runs and sessions had been processed. Null before. */
             ended_at: string | null;
         };
+        /**
+         * @description Status of an erasure. `in_progress`: workers process it. `completed`: they have processed all
+         *     runs and sessions. Later versions may add values.
+         * @enum {string}
+         */
+        ErasureStatus: "in_progress" | "completed";
         /**
          * @description Stable error code, for programs. Later versions may add values.
          * @enum {string}
@@ -4705,7 +4708,7 @@ export interface components {
             trim_tool_outputs?: number | null;
         };
         /**
-         * @description Later versions may add values.
+         * @description Kind of a resource under a legal hold. Later versions may add values.
          * @enum {string}
          */
         HoldKind: "run" | "session" | "project";
@@ -10477,10 +10480,12 @@ export interface components {
             include?: "output"[];
         };
         /**
-         * @description Permission of an API key. `runs:read`: read all resources except API keys and webhook
-         *     endpoints. `runs:write`: start and change runs and sessions. `tools:write`: change tools,
+         * @description Permission of an API key. `runs:read`: read all resources except API keys, webhook
+         *     endpoints, the retention and legal holds. `runs:write`: start, change and erase runs and
+         *     sessions. `tools:write`: change tools,
          *     agents, MCP servers, secrets, and the policy. `approvals:decide`: decide on approvals and record
-         *     unknown outcomes. `admin`: manage API keys and webhook endpoints. Later versions may add values.
+         *     unknown outcomes. `admin`: manage API keys, webhook endpoints, the retention and
+         *     legal holds. Later versions may add values.
          * @enum {string}
          */
         Scope: "runs:read" | "runs:write" | "tools:write" | "approvals:decide" | "admin";
@@ -13641,6 +13646,7 @@ export type DisabledReason = components['schemas']['DisabledReason'];
 export type EditDecision = components['schemas']['EditDecision'];
 export type EmptyData = components['schemas']['EmptyData'];
 export type Erasure = components['schemas']['Erasure'];
+export type ErasureStatus = components['schemas']['ErasureStatus'];
 export type ErrorCode = components['schemas']['ErrorCode'];
 export type Event = components['schemas']['Event'];
 export type EventList = components['schemas']['EventList'];

@@ -17,7 +17,7 @@ from runward.api.http.models import (
 )
 from runward.api.runs.models import Actor
 from runward.domain.ids import Prefix, format_id, parse_id
-from runward.domain.retention import DataClass, HoldKind, RetentionLimits
+from runward.domain.retention import DataClass, ErasureStatus, HoldKind, RetentionLimits
 from runward.settings import MAX_RETENTION_DAYS
 from runward.store.retention import cleaner, erasures, holds
 
@@ -106,7 +106,7 @@ class Retention(ResponseModel):
                     days=limits.find_days(name, choice),
                     is_default=name not in choice,
                     default_days=limits.find_days(name, {}),
-                    max_days=limits.maximum.get(name),
+                    max_days=limits.find_maximum(name),
                 )
                 for name in DataClass
             }
@@ -224,8 +224,8 @@ class Erasure(ResponseModel):
     id: str
     """ID of the erasure."""
     object: Literal["erasure"] = "erasure"
-    status: Literal["in_progress", "completed"]
-    """Whether a worker has processed all runs and sessions."""
+    status: ErasureStatus
+    """Status of the erasure."""
     runs_erased: int
     """Number of erased runs, without their child runs."""
     sessions_deleted: int
@@ -243,5 +243,7 @@ class Erasure(ResponseModel):
         return cls.from_attributes(
             erasure,
             id=format_id(Prefix.ERASURE, erasure.id),
-            status="in_progress" if erasure.ended_at is None else "completed",
+            status=ErasureStatus.IN_PROGRESS
+            if erasure.ended_at is None
+            else ErasureStatus.COMPLETED,
         )

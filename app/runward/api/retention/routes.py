@@ -82,7 +82,7 @@ def _check_choice(limits: RetentionLimits, retention: PutRetention) -> dict[Data
     wrong = [
         FieldError(name, f"must be a number up to {maximum}, the maximum of this deployment")
         for name, days in choice.items()
-        if (maximum := limits.maximum.get(name)) is not None and (days is None or days > maximum)
+        if (maximum := limits.find_maximum(name)) is not None and (days is None or days > maximum)
     ]
     if wrong:
         raise e.InvalidRequestError(errors=wrong)

@@ -9,7 +9,7 @@ from typing import Final
 
 from asyncpg import exceptions as driver  # pyright: ignore[reportMissingTypeStubs]
 
-from runward.domain.errors import DatabaseUnreachableError, OperatorError
+from runward.domain.errors import OperatorError
 from runward.store.postgres.addresses import DatabaseAddress, DatabaseUrlError
 
 _REFUSALS: Final = {
@@ -24,6 +24,10 @@ _OTHER_HOST: Final = (62, 64)
 """X509_V_ERR_HOSTNAME_MISMATCH and X509_V_ERR_IP_ADDRESS_MISMATCH of OpenSSL."""
 _BUSY: Final = ("57P01", "57P03", "53300")
 _UNREACHABLE: Final = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EADDRNOTAVAIL)
+
+
+class DatabaseUnreachableError(OperatorError):
+    """The database does not respond, or rejects this process."""
 
 
 class DatabaseRefusedError(OperatorError):
