@@ -129,8 +129,13 @@ def furnish_webhook(project: Project) -> Json:
 
 
 def furnish_retention(project: Project, run_id: str) -> Json:
-    """A run that can be held, and an erasure."""
+    """A run that can be held, and an erasure that has ended."""
     erasure = project.client.call("POST", "/v1/erasures", BODIES["create_erasure"])
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while erasure["status"] != "completed" and time.monotonic() < deadline:
+        time.sleep(0.05)
+        erasure = project.client.call("GET", f"/v1/erasures/{erasure['id']}")
+    assert erasure["status"] == "completed", erasure
     return {"resource_id": run_id, "erasure_id": erasure["id"]}
 
 

@@ -100,6 +100,11 @@ def resources(sources: Sources) -> Iterator[Answer]:
         _, _, made = sources.create("create_webhook_endpoint")
         _, _, delivery = sources.ask("test_webhook_endpoint", {"endpoint_id": made["id"]})
         yield sources.ask(other, {"delivery_id": delivery["id"]})
+    for other in ("put_legal_hold", "get_legal_hold", "list_legal_holds"):
+        held = {"resource_id": sources.start("hi")[2]["id"]}
+        sources.ask("put_legal_hold", held)
+        yield sources.ask(other, held)
+    yield sources.ask("create_erasure", {})
     for other in ("put_secret", "get_secret", "list_secrets"):
         path = {"name": f"of-{other}"}
         yield sources.ask("put_secret", path)

@@ -75,7 +75,7 @@ class Wire:
 
 _TABLES = """
 SELECT tablename FROM pg_tables
-WHERE schemaname = 'public' AND tablename NOT IN ('workers', 'webhook_cursors')
+WHERE schemaname = 'public' AND tablename NOT IN ('workers', 'webhook_cursors', 'retention_cursors')
 """
 
 
