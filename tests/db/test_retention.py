@@ -13,8 +13,9 @@ from runward.domain.errors import LegalHoldError, TooManyRequestsError
 from runward.domain.ids import KeyId, RunId
 from runward.domain.retention import DataClass, HoldKind, RetentionLimits
 from runward.domain.run.status import Move
+from runward.store.access import holds
 from runward.store.postgres.db import mint
-from runward.store.retention import choices, cleaner, erasures, holds
+from runward.store.retention import choices, cleaner, erasures
 from runward.store.retention.cleaner import Removed
 from runward.store.runs import erasure
 from runward.store.runs.gate import Ending

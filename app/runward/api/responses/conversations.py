@@ -32,8 +32,8 @@ from runward.domain.json import JsonObject
 from runward.domain.run.items import item_from_json, item_to_json
 from runward.domain.run.sessions import ConflictMode
 from runward.services import Storage
+from runward.store.access import holds
 from runward.store.postgres.db import Tx
-from runward.store.retention import holds
 from runward.store.runs import session_items, sessions
 from runward.store.runs.session_items import SessionItem
 

@@ -19,7 +19,8 @@ from runward.api.runs.models import Actor
 from runward.domain.ids import Prefix, format_id, parse_id
 from runward.domain.retention import DataClass, ErasureStatus, HoldKind, RetentionLimits
 from runward.settings import MAX_RETENTION_DAYS
-from runward.store.retention import cleaner, erasures, holds
+from runward.store.access import holds
+from runward.store.retention import cleaner, erasures
 
 ERASURE_ID: Final = "era_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57"
 _HOLD_PREFIXES: Final = {

@@ -23,8 +23,9 @@ from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, format_id, parse_any_id
 from runward.domain.retention import DataClass, HoldKind, RetentionLimits
+from runward.store.access import holds
 from runward.store.postgres.db import Tx
-from runward.store.retention import choices, cleaner, erasures, holds
+from runward.store.retention import choices, cleaner, erasures
 from runward.store.runs import sessions, views
 
 routes = make_router("Retention")

@@ -10,8 +10,8 @@ from runward.api.runs.cancel import cancel
 from runward.domain import errors as e
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.services import RunQueue, Storage
+from runward.store.access import holds
 from runward.store.postgres.db import DATABASE_ERRORS, log_fields
-from runward.store.retention import holds
 from runward.store.runs import erasure
 
 log = structlog.get_logger()

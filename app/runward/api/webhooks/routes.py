@@ -24,8 +24,8 @@ from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import Prefix, ProjectId, parse_id
 from runward.domain.run.notifications import ENDPOINT_TEST, DeliveryStatus
+from runward.store.access import holds
 from runward.store.postgres.db import Tx
-from runward.store.retention import holds
 from runward.store.webhooks import deliveries, endpoints, outbox
 from runward.store.webhooks.deliveries import Delivery
 from runward.store.webhooks.endpoints import StoredEndpoint

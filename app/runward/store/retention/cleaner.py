@@ -15,8 +15,8 @@ from sqlalchemy import text
 
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.retention import DataClass, RetentionLimits
+from runward.store.access import holds
 from runward.store.postgres.db import Tx
-from runward.store.retention import holds
 from runward.store.runs import erasure
 from runward.store.runs.erasure import Family
 

@@ -18,10 +18,10 @@ from runward.domain import errors as e
 from runward.domain.ids import ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject, compact
 from runward.domain.run.abandoned import Closed
+from runward.store.access import holds
 from runward.store.postgres.columns import RowMapping
 from runward.store.postgres.db import Tx, mint
 from runward.store.postgres.tables import OPEN_STATUSES, erasures
-from runward.store.retention import holds
 from runward.store.runs import erasure, sessions
 
 SCAN: Final = 2_000
@@ -31,7 +31,9 @@ BATCH: Final = 50
 MAX_OPEN: Final = 100
 """Maximum number of unfinished erasures of a project."""
 
-DUE: Final = "SELECT project_id, id FROM erasures WHERE ended_at IS NULL ORDER BY id LIMIT :batch"
+_DUE: Final = text(
+    "SELECT project_id, id FROM erasures WHERE ended_at IS NULL ORDER BY id LIMIT :batch"
+)
 _COUNT_OPEN: Final = text(
     "SELECT count(*) FROM erasures WHERE project_id = :project_id AND ended_at IS NULL"
 )
@@ -105,7 +107,7 @@ async def get_erasure(tx: Tx, project_id: ProjectId, erasure_id: UUID) -> Erasur
 
 
 async def list_due(tx: Tx, limit: int) -> list[tuple[ProjectId, UUID]]:
-    rows = await tx.execute(text(DUE), {"batch": limit})
+    rows = await tx.execute(_DUE, {"batch": limit})
     return [(ProjectId(row.project_id), row.id) for row in rows]
 
 

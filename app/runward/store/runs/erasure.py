@@ -26,10 +26,10 @@ from runward.domain.events.erasure import (
 )
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.json import JsonObject, compact
+from runward.store.access import holds
 from runward.store.postgres.columns import list_values
 from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import OPEN_STATUSES
-from runward.store.retention import holds
 from runward.store.runs import queries
 
 GRACE: Final = timedelta(seconds=60)

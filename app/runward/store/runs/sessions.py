@@ -20,10 +20,10 @@ from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject, compact
 from runward.domain.run.sessions import MAX_STATE_BYTES, ConflictMode, fits_limit, merge_delta
+from runward.store.access import holds
 from runward.store.postgres.columns import RowMapping
 from runward.store.postgres.db import Tx, mint, select_page
 from runward.store.postgres.tables import OPEN_STATUSES, session_items, sessions
-from runward.store.retention import holds
 
 MAX_OPEN_RUNS: Final = 1000
 """Maximum number of open runs of one session."""

@@ -12,7 +12,6 @@ from sqlalchemy import text
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
 from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import OPEN_STATUSES
-from runward.store.retention import erasures
 from runward.store.runs import erasure, sessions
 from runward.store.runs.queue import MAX_CLAIMS, MAX_LOST_LEASES, HeldLease
 from runward.store.webhooks import deliveries, outbox
@@ -106,7 +105,7 @@ _DUE_KINDS: Final[Mapping[SweepKind, str]] = {
     "orphan": _ORPHANS,
     "session": sessions.WAITING,
     "erasure": erasure.DUE,
-    "erasure_request": erasures.DUE,
+    "erasure_request": "SELECT 1 FROM erasures WHERE ended_at IS NULL",
     "notification": outbox.DUE,
     "delivery": deliveries.DUE,
 }
