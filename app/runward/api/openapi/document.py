@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute
 from runward.api.http.openai_errors import OPENAI_PATH
 from runward.api.http.openai_errors import STATUSES as OPENAI_STATUSES
 from runward.api.http.problems import MEDIA_TYPE, Problem
-from runward.api.http.routes import StrictRoute
+from runward.api.http.routes import StrictRoute, ignore_aliases
 from runward.api.openapi import errors, examples, links, names, openness, schemas, tidy, webhooks
 from runward.api.openapi.descriptions import (
     CONTACT,
@@ -85,16 +85,21 @@ _RETRY_AFTER: Final[Json] = {
 def build_document(all_routes: Iterable[BaseRoute]) -> Json:
     """Return the document of the routes that are part of the API."""
     routes = [one for one in all_routes if isinstance(one, StrictRoute) and one.include_in_schema]
-    used = {tag for route in routes for tag in route.tags}
-    document = get_openapi(
-        title=TITLE,
-        version=VERSION,
-        description=INTRODUCTION,
-        license_info=LICENSE,
-        servers=SERVERS,
-        routes=routes,
-        tags=[{"name": name, "description": text} for name, text in TAGS.items() if name in used],
-    )
+    described = [route.described for route in routes]
+    used = {tag for route in described for tag in route.tags}
+    tags = [{"name": name, "description": text} for name, text in TAGS.items() if name in used]
+    with ignore_aliases():
+        document = get_openapi(
+            title=TITLE,
+            version=VERSION,
+            description=INTRODUCTION,
+            license_info=LICENSE,
+            servers=SERVERS,
+            routes=described,
+            tags=[
+                {"name": name, "description": text} for name, text in TAGS.items() if name in used
+            ],
+        )
     document.setdefault("paths", {})
     document["info"]["contact"] = CONTACT
     for route in routes:
@@ -149,7 +154,7 @@ def _complete_operation(operation: Json, route: StrictRoute, method: str) -> Non
         operation["description"] = f"{text}\n\nRequires the scope {words}{where}.".lstrip()
         operation["x-required-scopes"] = [str(scope) for scope in needed.any_of]
     operation["security"] = [] if needed is None else [{"bearer": []}]
-    operation["summary"] = route.summary or _summarize(route.name)
+    operation["summary"] = route.described.summary or _summarize(route.name)
     responses: Json = operation["responses"]
     statuses = list(_problem_statuses(route, method, declared=map(int, responses)))
     responses.pop("422", None)  # FastAPI adds it for each route
@@ -239,7 +244,7 @@ def _complete_examples(document: Json, routes: Iterable[StrictRoute]) -> None:
     omits."""
     known: Json = document["components"]["schemas"]
     for route in routes:
-        model: Any = route.response_model
+        model: Any = route.described.response_model
         schema = known.get(getattr(model, "__name__", ""), {})
         if "examples" in schema:
             given = model.model_json_schema()["examples"]
