@@ -96,9 +96,7 @@ def build_document(all_routes: Iterable[BaseRoute]) -> Json:
             license_info=LICENSE,
             servers=SERVERS,
             routes=described,
-            tags=[
-                {"name": name, "description": text} for name, text in TAGS.items() if name in used
-            ],
+            tags=tags,
         )
     document.setdefault("paths", {})
     document["info"]["contact"] = CONTACT
