@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import SecretStr
 
-from runward.domain.errors import McpUnreachableError, UnavailableError
+from runward.domain.errors import McpUnreachableError, OperatorError, UnavailableError
 from runward.domain.ids import ProjectId
 from runward.domain.registry.mcp_servers import ListedTool
 from runward.domain.run.state import Call, RunState
@@ -28,6 +28,7 @@ from runward.loop.engine import (
 from runward.loop.inline_tools import InlineTools
 from runward.loop.notices import Notices
 from runward.loop.project_cache import AgentCache, PolicyCache, ProjectModels
+from runward.loop.spans import Tracing
 from runward.loop.toolbox import Toolbox
 from runward.services import (
     Access,
@@ -115,6 +116,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             ),
             guards=Guards(GuardClient(posts, plugins.run_guardrail, plugins.run_hook), policies),
             children=Children(database.pool),
+            tracing=_close_with(stack, _build_tracing(settings)),
         )
         yield Services(
             storage=Storage(database, vault),
@@ -270,6 +272,20 @@ def _reveal(secret: SecretStr | None) -> str | None:
 
 def _build_prices(settings: Settings) -> Prices:
     return Prices({name: Price(**dict(one)) for name, one in settings.model_prices.items()})
+
+
+def _build_tracing(settings: Settings) -> Tracing:
+    if not settings.exports_traces:
+        return Tracing()
+    try:
+        from runward.loop import recorded_spans  # noqa: PLC0415  # the SDK takes 0.1 s
+    except ImportError as error:
+        raise OperatorError(
+            "OTEL_EXPORTER_OTLP_ENDPOINT is set, but OpenTelemetry's SDK is not installed. Install "
+            "`runward[tracing]`, or remove the variable."
+        ) from error
+    with_content = settings.otel_capture_content == "span_only"
+    return recorded_spans.open_tracing(with_content=with_content)
 
 
 def _build_egress(settings: Settings) -> Egress:

@@ -41,6 +41,7 @@ from runward.domain.run.tools import CompiledTool
 from runward.loop.checks import Checks
 from runward.loop.engine import ToolAccess
 from runward.loop.project_cache import ProjectPolicy
+from runward.loop.spans import RunTrace
 from runward.loop.tool_rules import add_approvals, find_enabled_tools
 from runward.loop.toolbox import SMALLEST_SECONDS, SignedTool, ToolSet
 from runward.metrics.definitions import RETRIES, TOOL_ERRORS, TOOL_SECONDS
@@ -152,8 +153,10 @@ class CallsInFlight:
         checks: Checks,
         report: ReportProgress,
         may_send: Callable[[], Awaitable[bool]],
+        trace: RunTrace,
     ) -> None:
         self.checks = checks
+        self._trace = trace
         self._loop = asyncio.get_running_loop()
         self._invokers = invokers
         self._callback = callback
@@ -293,7 +296,9 @@ class CallsInFlight:
             detail = f"This worker cannot execute tools of type {signed_tool.tool.spec.type}."
             return Failed(FailureKind.NOT_SENT, detail, permanent=True)
         began = perf_counter()
-        outcome = await invoker.invoke(self._invocation(state, call, signed_tool))
+        with self._trace.call_tool(call, signed_tool.tool.spec) as span:
+            outcome = await invoker.invoke(self._invocation(state, call, signed_tool))
+            span.set_outcome(outcome)
         if not isinstance(invoker, FixedInvoker):
             TOOL_SECONDS.observe(perf_counter() - began, call.tool)
         if isinstance(outcome, Failed):

@@ -52,6 +52,7 @@ from runward.loop.checks import (
 from runward.loop.engine import ModelAccess
 from runward.loop.hosted_secrets import add_secrets
 from runward.loop.model_notes import Note, RequestObserver
+from runward.loop.spans import RunTrace
 from runward.loop.tool_rules import choose_tool_choice
 from runward.metrics.definitions import MODEL_ERRORS, MODEL_SECONDS, count_usage
 
@@ -82,6 +83,7 @@ class ModelTurn:
     available: AvailableTools
     checks: Checks
     state: RunState
+    trace: RunTrace
     response: ModelResponse | None = None
     """The model's response, as soon as it is accepted."""
 
@@ -109,7 +111,7 @@ class ModelTurn:
             case NoChange():
                 try:
                     response = await ask_model(
-                        self.models, self.state, request, tell=tell, check=check
+                        self.models, self.state, request, self.trace, tell=tell, check=check
                     )
                 except ModelError as error:
                     return Finish(RunStatus.FAILED, code=error.code, message=error.message)
@@ -183,6 +185,7 @@ async def ask_model(
     access: ModelAccess,
     state: RunState,
     request: ModelRequest,
+    trace: RunTrace,
     *,
     tell: Callable[[Note], None],
     check: Callable[[], Awaitable[None]],
@@ -191,7 +194,7 @@ async def ask_model(
     and may raise. Raises ModelError if all models failed."""
     turn, agent = state.turn + 1, state.agent
     with access.feed.open_draft(state.id, turn=turn, fence=state.fence, agent=agent) as draft:
-        observer = RequestObserver(state, draft, tell, check)
+        observer = RequestObserver(state, draft, tell, check, trace)
         names = state.config.models
         for name, following in zip(names, [*names[1:], None], strict=True):
             is_last = following is None
@@ -237,9 +240,16 @@ async def _ask_one(
             deltas = ready.deltas(observer.show)
             began = perf_counter()
             try:
-                response = await _attempt(
-                    access, key, model, ready.request, deltas.add, partial(observer.repaired, name)
-                )
+                with observer.trace.ask_model(name, fitting) as span:
+                    response = await _attempt(
+                        access,
+                        key,
+                        model,
+                        ready.request,
+                        deltas.add,
+                        partial(observer.repaired, name),
+                    )
+                    span.set_response(response)
             except ModelError as failure:
                 error = ready.redact_error(failure)
                 MODEL_SECONDS.observe(perf_counter() - began, provider)

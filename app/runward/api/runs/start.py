@@ -32,6 +32,7 @@ from runward.domain.events.run_data import RunOrigin
 from runward.domain.ids import Prefix, RunId, SessionId, format_id, parse_id
 from runward.domain.registry.scopes import Principal
 from runward.domain.run.bounds import check_room, count_json_bytes
+from runward.domain.run.config import add_trace
 from runward.domain.run.items import Item
 from runward.domain.run.run_events import add_run_created
 from runward.domain.run.sessions import ConflictMode
@@ -40,6 +41,7 @@ from runward.services import Registry, RunQueue, Storage
 from runward.store.live.carried import CommittedEvents
 from runward.store.postgres.db import mint
 from runward.store.runs.queue import AcceptedRun, NewRun
+from runward.tracing import write_trace
 
 routes = make_router("Runs")
 
@@ -140,6 +142,8 @@ def build_new_run(
     if continued_from is not None:  # If not, the items are no larger than the request.
         check_room(items)
     config, changes = resolved.config, Changes()
+    if trace := write_trace():
+        config = add_trace(config, trace)
     origin: RunOrigin = {}
     if continued_from:
         origin = {"continued_from": format_id(Prefix.RUN, continued_from)}
