@@ -256,7 +256,12 @@ async def _serve_http(
     stop: asyncio.Event,
     ready: Callable[[Services], None] | None,
 ) -> None:
-    app = create_app(services, (*ROUTERS, session.router(), pages.router()), hosts=settings.hosts)
+    app = create_app(
+        services,
+        (*ROUTERS, session.router(), pages.router()),
+        hosts=settings.hosts,
+        logs_requests=settings.access_log,
+    )
     server = _make_server(settings, app, settings.port)
     serving = asyncio.create_task(server.serve())
     stopping = asyncio.create_task(stop.wait())

@@ -159,6 +159,8 @@ class Settings(BaseSettings):
     allowed_hosts: Annotated[tuple[HostPattern, ...], NoDecode, BeforeValidator(_split_commas)] = ()
     """Names that requests may have in `Host`, comma-separated; `*.example.com` covers subdomains,
     and `*` all names. Without it: loopback, HOST, and the host of PUBLIC_URL."""
+    access_log: bool = True
+    """Whether each request is logged."""
     max_connections: Annotated[int, Field(ge=1)] = 2000
     """Open client connections of one API process. More are answered 503 and closed."""
     bootstrap_key: Annotated[SecretStr, Field(min_length=32)] | None = None

@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Final, Literal, TypeAlias, assert_never
 
 import structlog
+from structlog.contextvars import bind_contextvars
 
 from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.json import JsonObject
@@ -349,12 +350,11 @@ async def _unfailing(
     call: Call, signed_tool: SignedTool, work: Coroutine[None, None, AttemptEnd]
 ) -> AttemptEnd:
     """Run an invoker and turn any exception into a failure of this call."""
+    bind_contextvars(call=format_id(Prefix.CALL, call.uuid))
     try:
         return await work
     except Exception as error:
-        log.exception(
-            "tool_executor_failed", tool=call.tool, call=format_id(Prefix.CALL, call.uuid)
-        )
+        log.exception("tool_executor_failed", tool=call.tool)
         detail = (
             "Runward failed to execute the tool because of an internal error: "
             f"{type(error).__name__}."

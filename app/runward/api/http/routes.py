@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 from pydantic.warnings import UnsupportedFieldAttributeWarning
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
+from structlog.contextvars import bind_contextvars
 
 from runward.api.http.arguments import Arguments, make_missing_error
 from runward.api.http.auth import Requirement
@@ -26,6 +27,7 @@ from runward.api.http.body import NO_BODY, read_body
 from runward.api.http.requests import ApiRequest, get_services
 from runward.api.http.responses import apply_etag, json_response
 from runward.domain.errors import FieldError, InvalidRequestError, NotFoundError
+from runward.domain.ids import Prefix, format_id
 from runward.domain.json import clean_text
 
 _NUMBER_FORMATS: Final[Mapping[type, tuple[re.Pattern[str], str]]] = {
@@ -70,8 +72,10 @@ class StrictRoute(Route):
 
     async def _respond(self, request: ApiRequest) -> Response:
         rules = self.rules
+        bind_path_ids(request)
         if rules.requirement is not None:
             request.principal = await rules.requirement.authenticate(request)
+            bind_contextvars(project=format_id(Prefix.PROJECT, request.principal.project_id))
         check_path(request)
         rules.check_query(request)
         check_headers(request)
@@ -200,6 +204,14 @@ def make_router(tag: str, prefix: str = "/v1") -> APIRouter:
 def check_path(request: Request) -> None:
     if not all(is_text(value) for value in request.path_params.values()):
         raise NotFoundError
+
+
+def bind_path_ids(request: Request) -> None:
+    """Add the IDs in the path to all log lines of the request, such as `run` and `call`."""
+    ids = request.path_params.items()
+    bind_contextvars(
+        **{name.removesuffix("_id"): one[:64] for name, one in ids if name.endswith("_id")}
+    )
 
 
 def check_headers(request: ApiRequest) -> None:

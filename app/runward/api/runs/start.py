@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Annotated
 
 from fastapi import Header, Request, Response
+from structlog.contextvars import bind_contextvars
 
 from runward.api.events.follow import RunLog, encode_log
 from runward.api.events.models import EVENT_STREAM
@@ -127,7 +128,9 @@ async def accept(
         return await accept_in_session(storage, queue, new, SessionId(value), on_conflict)
 
     current = with_current_agent(registry, principal.project_id, start)
-    return await accept_once(storage, request_key, current)
+    accepted = await accept_once(storage, request_key, current)
+    bind_contextvars(run=format_id(Prefix.RUN, accepted.run.id))
+    return accepted
 
 
 def build_new_run(
