@@ -34,7 +34,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001
     if wanted:
-        from runward.api.openapi.descriptions import VERSION
+        from runward.version import VERSION
 
         typer.echo(f"runward {VERSION}")
         raise typer.Exit

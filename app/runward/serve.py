@@ -19,7 +19,6 @@ from runward.api.events.outdated import wake_outdated_followers
 from runward.api.http.address import check_address
 from runward.api.http.connections import make_limited_protocol
 from runward.api.http.response_sender import should_log
-from runward.api.openapi.descriptions import VERSION
 from runward.api.routers import ROUTERS
 from runward.console import pages, session
 from runward.domain.errors import OperatorError
@@ -32,6 +31,7 @@ from runward.store.live.listener import Listener
 from runward.store.postgres.addresses import read_url
 from runward.store.registry import plugin_sync
 from runward.tools import signing
+from runward.version import VERSION
 from runward.wiring import open_services
 from runward.worker.main import Worker
 from runward.worker.process import run_worker

@@ -6,7 +6,6 @@ from uuid import UUID
 
 import pytest
 
-from runward.api.openapi.descriptions import VERSION
 from runward.api.runs.cancel import cancel
 from runward.domain import errors as e
 from runward.domain.run.state import RunState
@@ -15,6 +14,7 @@ from runward.settings import Settings
 from runward.store.runs import approvals, failed_claims, queries, queue, sweep, views
 from runward.store.runs.gate import Ending
 from runward.store.runs.quarantine import Quarantine, end_unreadable
+from runward.version import VERSION
 from runward.wiring import open_services
 from runward.worker.main import Worker
 from runward.worker.process import run_worker

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
-from runward.api.openapi.descriptions import VERSION
 from runward.domain.run.config import AgentConfig
 from runward.serve import build_listener
 from runward.services import Services
 from runward.settings import Settings
 from runward.store.postgres.db import mint
 from runward.store.runs import queue
+from runward.version import VERSION
 from runward.wiring import open_services
 from runward.worker import main, turns
 from runward.worker.main import Worker

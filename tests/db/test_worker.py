@@ -14,7 +14,6 @@ import pytest
 from sqlalchemy import make_url, text
 from sqlalchemy.exc import ProgrammingError
 
-from runward.api.openapi.descriptions import VERSION
 from runward.api.probes import check_liveness
 from runward.domain.errors import UnavailableError
 from runward.domain.ids import RunId
@@ -32,6 +31,7 @@ from runward.store.runs import sweep
 from runward.store.runs.gate import Ending
 from runward.store.runs.queue import MAX_CLAIMS, HeldLease
 from runward.tools.base import Invocation
+from runward.version import VERSION
 from runward.wiring import open_services
 from runward.worker import leases as leases_module
 from runward.worker.leases import Heartbeat, HeartbeatStoppedError

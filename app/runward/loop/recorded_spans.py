@@ -8,7 +8,6 @@ and the IDs of the spans to which others refer are digests."""
 import asyncio
 from collections.abc import Mapping
 from hashlib import blake2b
-from importlib.metadata import version
 from types import TracebackType
 from typing import Final
 from uuid import UUID
@@ -39,6 +38,7 @@ from runward.llm.base import ModelError, ModelRequest
 from runward.loop import span_content
 from runward.loop.spans import Operation, RunTrace, Tracing
 from runward.tracing import read_trace
+from runward.version import VERSION
 
 PROVIDERS: Final[Mapping[str, str]] = {
     "openai": "openai",
@@ -289,7 +289,7 @@ def open_tracing(*, with_content: bool) -> RecordedTracing:
     """Return tracing that exports spans in the background. The SDK reads the endpoint, the headers,
     the sampler and the limits from its environment variables (OpenTelemetry specification)."""
     ids = _Ids()
-    resource = Resource.create({SERVICE_NAME: "runward", SERVICE_VERSION: version("runward")})
+    resource = Resource.create({SERVICE_NAME: "runward", SERVICE_VERSION: VERSION})
     provider = TracerProvider(
         resource=resource.merge(OTELResourceDetector().detect()),  # OTEL_SERVICE_NAME
         id_generator=ids,

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from typing import Final
 
 TITLE: Final = "Runward"
-VERSION: Final = "0.1.0"
-"""The version in pyproject.toml. It is repeated here for checkouts that are not installed."""
 
 INTRODUCTION: Final = """\
 Runward runs LLM agents durably. A run survives crashes of the service. Tool calls that need \

@@ -22,10 +22,10 @@ from runward.api.openapi.descriptions import (
     SERVERS,
     TAGS,
     TITLE,
-    VERSION,
 )
 from runward.api.openapi.tidy import Json
 from runward.api.responses.response_models import OpenAIError
+from runward.version import VERSION
 
 _REFS: Final = "#/components/schemas/{model}"
 _FASTAPI_DESCRIPTION: Final = "Successful Response"
