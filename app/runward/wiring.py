@@ -93,7 +93,6 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         feed, toolbox = Feed(Relay(database.autocommit)), Toolbox(database.pool, vault)
         posts = SignedPostClient(egress)
         webhook = WebhookInvoker(posts, _report_unreadable(secrets))
-        public_url = settings.base_url
         project_models = ProjectModels(models, secrets, egress.check_target)
         policies = PolicyCache(database.pool, vault)
         inline = InlineTools(vault, policies, secrets)
@@ -106,21 +105,21 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
                 await stack.enter_async_context(Notices(toolbox, inline, webhook)),
             ),
             models=ModelAccess(project_models, _build_prices(settings), secrets, feed),
+            tracing=_close_with(stack, _build_tracing(settings)),
             tools=ToolAccess(
                 toolbox=toolbox,
                 inline=inline,
                 rules=ToolRules(plugins, _close_with(stack, RuleEvaluator())),
                 invokers=_build_executors(webhook, plugins, mcp),
-                callback=_build_callback_maker(vault, public_url),
+                callback=_build_callback_maker(vault, settings.base_url),
                 timeout=settings.tool_timeout_seconds,
             ),
             guards=Guards(GuardClient(posts, plugins.run_guardrail, plugins.run_hook), policies),
             children=Children(database.pool),
-            tracing=_close_with(stack, _build_tracing(settings)),
         )
         yield Services(
             storage=Storage(database, vault),
-            access=_build_access(database, vault, public_url),
+            access=_build_access(database, vault, settings.base_url),
             limits=RequestLimits(
                 settings.max_body_bytes, settings.mcp_wait_seconds.total_seconds()
             ),

@@ -21,6 +21,7 @@ RUN_BY: Final = {
     "docs/how-to/kubernetes.md": "tests/docs/test_setting_up.py::test_kubernetes",
     "docs/how-to/deploying.md": "tests/docs/test_setting_up.py::test_deploying",
     "docs/how-to/monitoring.md": "tests/docs/test_setting_up.py::test_monitoring",
+    "docs/how-to/tracing.md": "tests/e2e/test_tracing.py::test_the_spans_of_a_run_that_waits",
     "docs/how-to/erase.md": "tests/docs/test_runs_and_models.py::test_erase",
     "docs/reference/events.md": "tests/docs/test_runs_and_models.py::test_events",
     "docs/how-to/executors.md": "tests/docs/test_tools_and_guards.py::test_executors",

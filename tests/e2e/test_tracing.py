@@ -1,15 +1,20 @@
 """The spans of runs as an OpenTelemetry collector receives them, and the context of tools."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from tests.docs.story import Story
 from tests.e2e.conftest import Processes
 from tests.support.models.chat_server import Call, ModelServer, calls, text
 from tests.support.receiver import Receiver
 from tests.support.services.client import Client, Json
+from tests.support.services.service import Service
+from tests.support.tools.hits import Hit
 from tests.support.tools.server import Behaviour, ToolServer
 from tests.support.traces import attributes_of, environment, read_spans, wait_for_spans
 
@@ -44,10 +49,43 @@ def claims_have_ended(count: int, spans: list[Span]) -> bool:
     return sum(span.name.startswith("invoke_agent") for span in spans) >= count
 
 
+def check_claims(spans: list[Span]) -> None:
+    """Both belong to the client's span, and the second one refers to the first one."""
+    first, second = in_order(named(spans, "invoke_agent payer"))
+    assert first.parent_span_id.hex() == second.parent_span_id.hex() == CLIENT["span"]
+    assert not first.links
+    assert [link.span_id for link in second.links] == [first.span_id]
+    assert attributes_of(first)["runward.run.status"] == "requires_action"
+    assert attributes_of(second)["runward.run.status"] == "completed"
+
+
+def check_operations(spans: list[Span], hit: Hit) -> None:
+    _, second = in_order(named(spans, "invoke_agent payer"))
+    [call] = named(spans, "execute_tool pay")
+    assert hit.headers["traceparent"] == f"00-{CLIENT['trace']}-{call.span_id.hex()}-01"
+    assert hit.headers["tracestate"] == "vendor=1"
+    assert call.parent_span_id == second.span_id
+    chats = named(spans, "chat payer")
+    turns = {span.span_id for span in named(spans, "turn")}
+    assert {chat.parent_span_id for chat in chats} == turns
+    about = attributes_of(chats[0])
+    assert about["gen_ai.operation.name"] == "chat"
+    assert about["gen_ai.provider.name"] == "openai"
+    assert about["gen_ai.request.model"] == "payer"
+    assert int(about["gen_ai.usage.input_tokens"]) > 0
+
+
+def request_lines(service: Service, path: str) -> list[Json]:
+    """The log lines of requests for this path."""
+    lines = [json.loads(line) for line in service.output().splitlines() if line.startswith("{")]
+    return [one for one in lines if one["event"] == "request" and one["path"] == path]
+
+
 def test_the_spans_of_a_run_that_waits(
-    start: Processes, model: ModelServer, tools: ToolServer, collector: Receiver
+    start: Processes, model: ModelServer, tools: ToolServer, collector: Receiver, tmp_path: Path
 ) -> None:
-    client = start.client(start("serve", env=environment(collector)))
+    service = start("serve", env=environment(collector))
+    client = start.client(service)
     made = client.register_tool("pay", tools.tool("pay"), approval="always")
     tools.secrets("pay", made["secret"])
     asked = calls(Call("c1", "pay", f'{{"x":"{SECRET}"}}'))
@@ -68,30 +106,18 @@ def test_the_spans_of_a_run_that_waits(
         "chat payer": 2,
         "execute_tool pay": 1,
     }
-    first, second = sorted(
-        named(spans, "invoke_agent payer"), key=lambda one: one.start_time_unix_nano
-    )
-    assert first.parent_span_id.hex() == second.parent_span_id.hex() == CLIENT["span"]
-    assert not first.links
-    assert [link.span_id for link in second.links] == [first.span_id]
-    assert attributes_of(first)["runward.run.status"] == "requires_action"
-    assert attributes_of(second)["runward.run.status"] == "completed"
-    [call] = named(spans, "execute_tool pay")
+    check_claims(spans)
     [hit] = tools.hits("pay")
-    assert hit.headers["traceparent"] == f"00-{CLIENT['trace']}-{call.span_id.hex()}-01"
-    assert hit.headers["tracestate"] == "vendor=1"
-    assert call.parent_span_id == second.span_id
-    turns = {span.span_id for span in named(spans, "turn")}
-    chats = named(spans, "chat payer")
-    assert {chat.parent_span_id for chat in chats} == turns
-    about = attributes_of(chats[0])
-    assert about["gen_ai.operation.name"] == "chat"
-    assert about["gen_ai.provider.name"] == "openai"
-    assert about["gen_ai.request.model"] == "payer"
-    assert int(about["gen_ai.usage.input_tokens"]) > 0
+    check_operations(spans, hit)
     assert {attributes_of(span)["runward.run.id"] for span in spans} == {run["id"]}
     sent = b"".join(one.raw for one in collector.received("v1/traces"))
     assert SECRET.encode() not in sent
+    with Story("docs/how-to/tracing.md", client, tmp_path) as page:
+        page.sh()
+        page.sh()
+        [line] = request_lines(service, "/v1/runs")
+        page.shows({**line, "seconds": 0.0071})
+    assert line["run"] == run["id"]
 
 
 def test_content_failures_and_child_runs(

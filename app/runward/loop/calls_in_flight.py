@@ -42,7 +42,7 @@ from runward.domain.run.tools import CompiledTool
 from runward.loop.checks import Checks
 from runward.loop.engine import ToolAccess
 from runward.loop.project_cache import ProjectPolicy
-from runward.loop.spans import RunTrace
+from runward.loop.spans import NO_TRACE, RunTrace
 from runward.loop.tool_rules import add_approvals, find_enabled_tools
 from runward.loop.toolbox import SMALLEST_SECONDS, SignedTool, ToolSet
 from runward.metrics.definitions import RETRIES, TOOL_ERRORS, TOOL_SECONDS
@@ -154,7 +154,7 @@ class CallsInFlight:
         checks: Checks,
         report: ReportProgress,
         may_send: Callable[[], Awaitable[bool]],
-        trace: RunTrace,
+        trace: RunTrace = NO_TRACE,
     ) -> None:
         self.checks = checks
         self._trace = trace

@@ -128,4 +128,4 @@ class Engine:
     tools: ToolAccess
     guards: Guards
     children: Children
-    tracing: Tracing
+    tracing: Tracing = field(default_factory=Tracing)

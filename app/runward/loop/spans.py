@@ -70,11 +70,11 @@ class Tracing:
 
     def trace(self) -> RunTrace:
         """Return the spans of a claim, before it begins."""
-        return _NO_TRACE
+        return NO_TRACE
 
     async def aclose(self) -> None:
         """Export the last spans."""
 
 
 _NO_OPERATION = Operation()
-_NO_TRACE = RunTrace()
+NO_TRACE = RunTrace()

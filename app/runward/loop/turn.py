@@ -52,7 +52,7 @@ from runward.loop.checks import (
 from runward.loop.engine import ModelAccess
 from runward.loop.hosted_secrets import RequestWithSecrets, add_secrets
 from runward.loop.model_notes import Note, RequestObserver
-from runward.loop.spans import RunTrace
+from runward.loop.spans import NO_TRACE, RunTrace
 from runward.loop.tool_rules import choose_tool_choice
 from runward.metrics.definitions import MODEL_ERRORS, MODEL_SECONDS, count_usage
 
@@ -83,7 +83,7 @@ class ModelTurn:
     available: AvailableTools
     checks: Checks
     state: RunState
-    trace: RunTrace
+    trace: RunTrace = NO_TRACE
     response: ModelResponse | None = None
     """The model's response, as soon as it is accepted."""
 
