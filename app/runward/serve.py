@@ -20,6 +20,7 @@ from runward.api.http.address import check_address
 from runward.api.http.connections import make_limited_protocol
 from runward.api.http.response_sender import should_log
 from runward.api.routers import ROUTERS
+from runward.api.schedules.slot_starter import SlotStarter
 from runward.console import pages, session
 from runward.domain.errors import OperatorError
 from runward.metrics.event_loop import measure_lag
@@ -85,7 +86,8 @@ async def run_process(
         background = _start_background(services, worker, with_api=with_api)
         parts: set[asyncio.Task[None]] = set()
         if worker is not None:
-            working = run_worker(worker, stop, settings.drain_seconds, VERSION)
+            start_slot = SlotStarter(services).start
+            working = run_worker(worker, stop, settings.drain_seconds, VERSION, start_slot)
             parts.add(asyncio.create_task(working, name="worker"))
         if with_api:
             serve = _serve_http(settings, services, stop, ready)

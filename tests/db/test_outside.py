@@ -56,9 +56,21 @@ def nobody(abandoned: Iterable[AbandonedCall]) -> None:
     list(abandoned)
 
 
-def reaper(store: Store, wake_deliveries: Callable[[], None] = lambda: None) -> Reaper:
+def reaper(
+    store: Store,
+    wake_deliveries: Callable[[], None] = lambda: None,
+    wake_schedules: Callable[[], None] = lambda: None,
+) -> Reaper:
     quarantine = Quarantine(store.pool)
-    return Reaper(store.database, store.vault, quarantine, timedelta(0), nobody, wake_deliveries)
+    return Reaper(
+        store.database,
+        store.vault,
+        quarantine,
+        timedelta(0),
+        nobody,
+        wake_deliveries=wake_deliveries,
+        wake_schedules=wake_schedules,
+    )
 
 
 async def alone(store: Store, act: Callable[[Tx], Awaitable[T]]) -> T:

@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from runward.api.runs.cancel import cancel
+from runward.api.schedules.slot_starter import SlotStarter
 from runward.domain import errors as e
 from runward.domain.run.state import RunState
 from runward.domain.run.status import Move
@@ -45,7 +46,13 @@ async def status(store: Store, run_id: UUID) -> str:
 
 def reaper(store: Store, quarantine: Quarantine) -> Reaper:
     return Reaper(
-        store.database, store.vault, quarantine, timedelta(0), lambda _: None, lambda: None
+        store.database,
+        store.vault,
+        quarantine,
+        timedelta(0),
+        lambda _: None,
+        wake_deliveries=lambda: None,
+        wake_schedules=lambda: None,
     )
 
 
@@ -85,7 +92,9 @@ async def test_a_worker_ends_a_run_that_it_cannot_read_and_goes_on(store: Store)
     stop = asyncio.Event()
     async with open_services(settings, store.url) as services:
         worker = Worker(services, concurrency=8, lease=LEASE)
-        working = asyncio.create_task(run_worker(worker, stop, LEASE, VERSION))
+        working = asyncio.create_task(
+            run_worker(worker, stop, LEASE, VERSION, SlotStarter(services).start)
+        )
         for run, wanted in ((good, "completed"), (unread, "failed"), (unloadable, "failed")):
             await store.until("SELECT status FROM runs WHERE id = :id", wanted, id=run.id)
         assert services.queue.quarantine.count == 2

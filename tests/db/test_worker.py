@@ -15,6 +15,7 @@ from sqlalchemy import make_url, text
 from sqlalchemy.exc import ProgrammingError
 
 from runward.api.probes import check_liveness
+from runward.api.schedules.slot_starter import SlotStarter
 from runward.domain.errors import UnavailableError
 from runward.domain.ids import RunId
 from runward.domain.run.config import AgentConfig
@@ -311,7 +312,9 @@ class Bench:
     async def working(self, drain: timedelta = LEASE) -> AsyncGenerator[Worker]:
         """It has been drained when this is left."""
         worker = self.worker()
-        task = asyncio.create_task(run_worker(worker, self.stop, drain, VERSION))
+        task = asyncio.create_task(
+            run_worker(worker, self.stop, drain, VERSION, SlotStarter(self.services).start)
+        )
         yield worker
         self.stop.set()
         await task
@@ -391,7 +394,9 @@ async def test_a_worker_whose_task_has_ended_is_not_alive_while_its_calls_go_on(
     worker = bench.worker()
     bench.services.queue.worker = worker
     await bench.accept("pay()", tools=["pay"])
-    task = asyncio.create_task(run_worker(worker, bench.stop, LEASE, VERSION))
+    task = asyncio.create_task(
+        run_worker(worker, bench.stop, LEASE, VERSION, SlotStarter(bench.services).start)
+    )
     await bench.until_called()
     assert (await check_liveness(bench.services.queue)).status == "ok"
     await bench.store.sql("ALTER TABLE approvals RENAME TO gone")  # the next sweep fails

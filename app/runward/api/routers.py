@@ -24,6 +24,7 @@ from runward.api.responses import conversations, model_list, token_count
 from runward.api.responses import routes as responses
 from runward.api.runs import call_routes, start
 from runward.api.runs import routes as runs
+from runward.api.schedules import routes as schedules
 from runward.api.sessions import routes as sessions
 from runward.api.webhooks import routes as webhooks
 
@@ -50,6 +51,7 @@ ROUTERS: Final = (
     secrets.routes,
     agents.routes,
     policy.routes,
+    schedules.routes,
     webhooks.routes,
     keys.routes,
     keys.projects,

@@ -35,6 +35,8 @@ class Prefix(StrEnum):
     WORKER = "wrk"
     WEBHOOK_ENDPOINT = "we"
     WEBHOOK_DELIVERY = "wd"
+    SCHEDULE = "sched"
+    SCHEDULE_SLOT = "slot"
 
 
 def format_id(prefix: Prefix, value: UUID) -> str:

@@ -14,6 +14,7 @@ from runward.domain.events.kinds import ToolCallOutcomeUnknownEvent
 from runward.domain.run.response import ReportedUsage, Usage
 from runward.domain.run.state import Changes
 from runward.domain.run.status import TERMINAL, RunStatus
+from runward.domain.schedules import SlotStatus
 from runward.metrics.recorders import Counter, Histogram
 
 NO_AGENT: Final = ""
@@ -103,6 +104,12 @@ QUARANTINED_RUNS: Final = Counter(
     "Runs that Runward ended because they crash workers or cannot be read.",
     ["reason"],
     initial=[("crash_loop",), ("unreadable",)],
+)
+SCHEDULE_SLOTS: Final = Counter(
+    "runward_schedule_slots",
+    "Slots of schedules that workers processed, by their status.",
+    ["status"],
+    initial=[(status,) for status in SlotStatus],
 )
 COMMIT_SECONDS: Final = Histogram(
     "runward_commit_duration_seconds", "Duration of commits of steps of runs.", _SHORT

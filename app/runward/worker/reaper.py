@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Final, TypeVar, cast
 from uuid import UUID
 
@@ -25,6 +26,7 @@ from runward.store.postgres.db import (
 from runward.store.runs import erasure, sessions, sweep, transitions
 from runward.store.runs.quarantine import Quarantine
 from runward.store.runs.sweep import DueAnswer, SweepKind
+from runward.store.schedules import slots
 from runward.store.webhooks import deliveries, outbox
 
 log = structlog.get_logger()
@@ -32,14 +34,15 @@ T = TypeVar("T")
 D = TypeVar("D", bound=Hashable)
 INTERVAL_SECONDS: Final = 1.0
 KEYS_EVERY: Final = 600
-"""Number of sweeps between two deletions of old idempotency keys and deliveries."""
+"""Number of sweeps between two deletions of old idempotency keys, deliveries and slots."""
 RETRY_EVERY: Final = 60
 """Number of sweeps between two attempts to process a row that failed before."""
 
 
 class Reaper:
     """Processes due rows. `enqueue_notices` is called after the commit with the calls that ended
-    without the tool's result. `wake_deliveries` is called if a delivery is due."""
+    without the tool's result. `wake_deliveries` is called if a delivery is due, and
+    `wake_schedules` if a slot of a schedule is due."""
 
     def __init__(
         self,
@@ -48,7 +51,9 @@ class Reaper:
         quarantine: Quarantine,
         lease: timedelta,
         enqueue_notices: Callable[[Iterable[AbandonedCall]], None],
+        *,
         wake_deliveries: Callable[[], None],
+        wake_schedules: Callable[[], None],
     ) -> None:
         self._database = database
         self._vault = vault
@@ -56,6 +61,7 @@ class Reaper:
         self._lease = lease
         self._tell = enqueue_notices
         self._wake_deliveries = wake_deliveries
+        self._wake_schedules = wake_schedules
         self._sweeps = random.randrange(KEYS_EVERY)  # noqa: S311  # workers take turns
         self._failed: dict[SweepKind, dict[Hashable, int]] = {}
         """For each row that failed, the number of the sweep that retries it."""
@@ -104,6 +110,8 @@ class Reaper:
             "erasure": lambda: self._each("erasure", erasure.list_due, self._erase),
             "notification": self._enqueue_notifications,
             "delivery": self._start_deliveries,
+            "slot": self._start_slots,
+            "scheduled_run": self._wake_scheduled,
         }
         found = await self._list_due_kinds()
         due = set(kinds) if found is None else found
@@ -168,11 +176,19 @@ class Reaper:
         self._wake_deliveries()
         return False
 
+    async def _start_slots(self) -> bool:
+        self._wake_schedules()
+        return False
+
+    async def _wake_scheduled(self) -> bool:
+        return await self._alone(slots.wake_waiting) == slots.BATCH
+
     async def drop_old_rows(self) -> None:
         while await self._alone(sweep.delete_expired_idempotency_keys) == sweep.BATCH:
             pass
-        while await self._alone(lambda tx: deliveries.delete_old(tx, sweep.BATCH)) == sweep.BATCH:
-            pass
+        for delete_old in (deliveries.delete_old, slots.delete_old):
+            while await self._alone(partial(delete_old, limit=sweep.BATCH)) == sweep.BATCH:
+                pass
 
     async def _each(
         self,

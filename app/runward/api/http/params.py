@@ -76,6 +76,7 @@ _KEY: Final = _make_id(Prefix.KEY, e.KeyNotFoundError)
 _PROJECT: Final = _make_id(Prefix.PROJECT, e.ProjectNotFoundError)
 _WEBHOOK_ENDPOINT: Final = _make_id(Prefix.WEBHOOK_ENDPOINT, e.WebhookEndpointNotFoundError)
 _WEBHOOK_DELIVERY: Final = _make_id(Prefix.WEBHOOK_DELIVERY, e.WebhookDeliveryNotFoundError)
+_SCHEDULE: Final = _make_id(Prefix.SCHEDULE, e.ScheduleNotFoundError)
 _AGENT: Final = _make_name("clerk", e.AgentNotFoundError)
 _MCP_SERVER: Final = _make_name("files", e.McpServerNotFoundError)
 _SECRET: Final = _make_name("CRM_TOKEN", e.SecretNotFoundError)
@@ -93,6 +94,7 @@ WebhookEndpointPath = Annotated[
 WebhookDeliveryPath = Annotated[
     UUID, _WEBHOOK_DELIVERY, Path(description="ID of the webhook delivery.")
 ]
+SchedulePath = Annotated[UUID, _SCHEDULE, Path(description="ID of the schedule.")]
 AgentPath = Annotated[str, _AGENT, Path(description="Name of the agent.")]
 McpServerPath = Annotated[str, _MCP_SERVER, Path(description="Name of the MCP server.")]
 SecretPath = Annotated[str, _SECRET, Path(description="Name of the secret.")]

@@ -27,16 +27,14 @@ from runward.api.runs.answers import make_headers, read_run, render_accepted, wa
 from runward.api.runs.models import Run
 from runward.api.runs.request_models import StartRun
 from runward.api.runs.resolution import ResolvedAgent, resolve_agent
-from runward.domain import errors as e
 from runward.domain.events.kinds import RunStartedEvent
 from runward.domain.events.run_data import RunOrigin
-from runward.domain.ids import Prefix, RunId, SessionId, format_id, parse_id
+from runward.domain.ids import Prefix, RunId, format_id
 from runward.domain.registry.scopes import Principal
 from runward.domain.run.bounds import check_room, count_json_bytes
 from runward.domain.run.config import add_trace
 from runward.domain.run.items import Item
 from runward.domain.run.run_events import add_run_created
-from runward.domain.run.sessions import ConflictMode
 from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
 from runward.services import Registry, RunQueue, Storage
 from runward.store.live.carried import CommittedEvents
@@ -119,13 +117,10 @@ async def accept(
         ensure_may_define(principal, body.tools)
         resolved = await resolve_agent(storage, registry, principal.project_id, body)
         new = request_key.with_key(build_new_run(principal, body, resolved, body.to_items()))
-        if body.session_id is None:
+        session = body.find_session()
+        if session is None:
             return await accept_immediately(queue, new)
-        value = parse_id(Prefix.SESSION, body.session_id)
-        if value is None:
-            raise e.SessionNotFoundError
-        on_conflict = None if body.on_conflict is None else ConflictMode(body.on_conflict)
-        return await accept_in_session(storage, queue, new, SessionId(value), on_conflict)
+        return await accept_in_session(storage, queue, new, *session)
 
     current = with_current_agent(registry, principal.project_id, start)
     accepted = await accept_once(storage, request_key, current)

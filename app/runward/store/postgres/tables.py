@@ -61,6 +61,7 @@ from runward.store.postgres.registry_tables import (
     tools,
     workers,
 )
+from runward.store.postgres.schedule_tables import schedule_slots, schedules
 from runward.store.postgres.webhook_tables import webhook_deliveries, webhook_endpoints
 
 __all__ = [
@@ -81,6 +82,8 @@ __all__ = [
     "run_events",
     "run_items",
     "runs",
+    "schedule_slots",
+    "schedules",
     "secrets",
     "session_items",
     "sessions",
@@ -147,6 +150,8 @@ runs = Table(
     Column("team", JSON, nullable=False, server_default=text("'{}'")),
     Column("tool_names", ARRAY(Text)),
     Column("continued_from", Uuid),
+    # There is no foreign key, because its check would lock the schedule's row.
+    Column("schedule_id", Uuid),
     # For a child run: the tool call of its parent, and the runs and agents above it, topmost first.
     Column("parent_run_id", Uuid),
     Column("parent_call_id", Text),
@@ -226,6 +231,24 @@ runs = Table(
         "project_id",
         "id",
         where="status = 'queued' AND available_at = 'infinity' AND started_at IS NOT NULL",
+    ),
+    partial_index(
+        "runs_schedule", "project_id", "schedule_id", "id", where="schedule_id IS NOT NULL"
+    ),
+    partial_index(
+        "runs_schedule_open",
+        "project_id",
+        "schedule_id",
+        "id",
+        where=f"schedule_id IS NOT NULL AND status IN ({OPEN_STATUSES})",
+    ),
+    partial_index(
+        "runs_schedule_waiting",
+        "project_id",
+        "schedule_id",
+        "created_at",
+        where="schedule_id IS NOT NULL AND session_id IS NULL AND status = 'queued'"
+        " AND available_at = 'infinity' AND started_at IS NULL",
     ),
     partial_index("runs_erasure", "ended_at", where="erase_at_end AND erased_at IS NULL"),
     # A step changes no indexed column, so the new row version stays on the same page if there is
