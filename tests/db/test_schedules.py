@@ -383,16 +383,15 @@ async def test_a_secret_that_cannot_be_read_delays_the_slot_and_then_is_an_error
 
 
 async def test_the_run_has_the_agent_as_it_is_now(store: Store, services: Services) -> None:
+    new: dict[str, Any] = {"description": None, "metadata": {}, "replace": False}
     async with store.pool.begin() as tx:
         config = AgentConfig.model_validate({"model": "offline:rules", "instructions": "first"})
-        await agents.add_agent(tx, PROJECT, "clerk", config)
+        await agents.put_agent(tx, PROJECT, "clerk", config, **new)
     schedule_id = await add(store, overlap="queue", run={"agent": "clerk", "input": "go"})
     await start_next(services, store)
     async with store.pool.begin() as tx:
-        found = await agents.get_agent(tx, PROJECT, "clerk")
-        assert found is not None
         changed = config.model_copy(update={"instructions": "second"})
-        await agents.update_agent(tx, PROJECT, found, changed)
+        await agents.put_agent(tx, PROJECT, "clerk", changed, **new | {"replace": True})
     await next_slot(store, schedule_id)
     await start_next(services, store)  # This process has cached the first version.
     runs = await store.sql("SELECT config, agent_version FROM runs ORDER BY created_at")

@@ -47,7 +47,7 @@ schedules."""
 routes = make_router("Schedules")
 
 
-@routes.post("/schedules", status_code=201, response_model=Schedule)
+@routes.post("/schedules", status_code=201, response_model=Schedule, responses={404: {}})
 async def create_schedule(
     principal: RunsWriter,
     storage: StorageDep,
@@ -220,9 +220,11 @@ async def _find_changed_timing(
 
 
 def _find_timing(fields: dict[str, Any], now: datetime) -> Timing:
+    if fields.get("cron") is not None:
+        return Timing(fields["cron"], fields["time_zone"] or "UTC", None)
     seconds = fields.get("after_seconds")
-    at = fields.get("at") if seconds is None else now + timedelta(seconds=seconds)
-    return Timing(fields.get("cron"), fields.get("time_zone") or "UTC", at)
+    at = fields["at"] if seconds is None else now + timedelta(seconds=seconds)
+    return Timing(None, "UTC", at)
 
 
 def _find_first(timing: Timing, now: datetime) -> datetime:
