@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from runward.cli import agents, approvals, keys, mcp, runs, secrets, sessions, tools
+from runward.cli import agents, approvals, keys, mcp, runs, schedules, secrets, sessions, tools
 from runward.cli import workers as worker_list
 from runward.cli.exits import Exit, fail
 from runward.cli.options import AsJson, KeyOption, Limit, Url, format_examples
@@ -67,6 +67,7 @@ for name, group in {
     "approvals": approvals.app,
     "agents": agents.app,
     "sessions": sessions.app,
+    "schedules": schedules.app,
     "tools": tools.app,
     "mcp": mcp.app,
     "secrets": secrets.app,

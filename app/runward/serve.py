@@ -86,7 +86,7 @@ async def run_process(
         background = _start_background(services, worker, with_api=with_api)
         parts: set[asyncio.Task[None]] = set()
         if worker is not None:
-            start_slot = SlotStarter(services).start
+            start_slot = build_slot_starter(services).start
             working = run_worker(worker, stop, settings.drain_seconds, VERSION, start_slot)
             parts.add(asyncio.create_task(working, name="worker"))
         if with_api:
@@ -200,6 +200,11 @@ def watch_projects(services: Services) -> ChangeWatch:
     )
     services.queue.worker = NoWorker(watch.carry)
     return watch
+
+
+def build_slot_starter(services: Services) -> SlotStarter:
+    """A worker also needs the API, which accepts the runs of schedules."""
+    return SlotStarter(services.storage, services.registry, services.queue)
 
 
 def build_listener(services: Services, worker: Worker | None, *, with_api: bool) -> Listener:

@@ -7,10 +7,10 @@ from uuid import UUID
 import pytest
 
 from runward.api.runs.cancel import cancel
-from runward.api.schedules.slot_starter import SlotStarter
 from runward.domain import errors as e
 from runward.domain.run.state import RunState
 from runward.domain.run.status import Move
+from runward.serve import build_slot_starter
 from runward.settings import Settings
 from runward.store.runs import approvals, failed_claims, queries, queue, sweep, views
 from runward.store.runs.gate import Ending
@@ -93,7 +93,7 @@ async def test_a_worker_ends_a_run_that_it_cannot_read_and_goes_on(store: Store)
     async with open_services(settings, store.url) as services:
         worker = Worker(services, concurrency=8, lease=LEASE)
         working = asyncio.create_task(
-            run_worker(worker, stop, LEASE, VERSION, SlotStarter(services).start)
+            run_worker(worker, stop, LEASE, VERSION, build_slot_starter(services).start)
         )
         for run, wanted in ((good, "completed"), (unread, "failed"), (unloadable, "failed")):
             await store.until("SELECT status FROM runs WHERE id = :id", wanted, id=run.id)

@@ -10,10 +10,10 @@ import pytest
 from sqlalchemy import Row
 from sqlalchemy.exc import DBAPIError
 
-from runward.api.schedules.slot_starter import SlotStarter
 from runward.domain.ids import RunId
 from runward.domain.run.config import AgentConfig
 from runward.domain.schedules import MAX_MISSED, MAX_WAITING_RUNS, ScheduleMisfires
+from runward.serve import build_slot_starter
 from runward.services import Services
 from runward.settings import Settings
 from runward.store.registry import agents
@@ -65,7 +65,11 @@ async def claim(
 
 async def start_next(services: Services, store: Store) -> SlotResult | None:
     [due] = await claim(store)
-    return await SlotStarter(services).start(due)
+    return await build_slot_starter(services).start(due)
+
+
+def make_worker(services: Services) -> ScheduleWorker:
+    return ScheduleWorker(services.storage, build_slot_starter(services).start)
 
 
 async def next_slot(store: Store, schedule_id: UUID) -> None:
@@ -96,7 +100,9 @@ async def end(store: Store, run_id: UUID) -> None:
 async def test_two_workers_start_each_of_many_slots_once(store: Store) -> None:
     ids = [await add(store, 15, overlap="queue") for _ in range(12)]
     async with open_services(SETTINGS, store.url) as one, open_services(SETTINGS, store.url) as two:
-        workers = [ScheduleWorker(each.storage, SlotStarter(each).start) for each in (one, two)]
+        workers = [
+            ScheduleWorker(each.storage, build_slot_starter(each).start) for each in (one, two)
+        ]
         tasks = [asyncio.create_task(worker.run()) for worker in workers]
         for worker in workers:
             worker.wake()
@@ -125,7 +131,7 @@ async def test_a_slot_that_two_workers_process_at_once_starts_one_run(
     schedule_id = await add(store)
     [first], [second] = await claim(store, lease=NO_LEASE), await claim(store, lease=NO_LEASE)
     assert first.slot_at == second.slot_at
-    starter = SlotStarter(services)
+    starter = build_slot_starter(services)
     results = await asyncio.gather(starter.start(first), starter.start(second))
     [started] = [one for one in results if one is not None]
     [slot] = await stored(store, schedule_id)
@@ -140,7 +146,7 @@ async def test_a_slot_whose_transaction_is_killed_is_due_again(
     [due] = await claim(store, lease=NO_LEASE)
     async with store.pool.begin() as other:
         await schedules.get_schedule(other, PROJECT, schedule_id, lock=True)
-        starting = asyncio.create_task(SlotStarter(services).start(due))
+        starting = asyncio.create_task(build_slot_starter(services).start(due))
         await store.until(
             "SELECT count(*) FROM pg_stat_activity WHERE :pid = ANY(pg_blocking_pids(pid))",
             1,
@@ -178,7 +184,7 @@ async def test_a_schedule_that_changes_meanwhile_starts_no_run_of_its_former_req
             await schedules.update_schedule(tx, PROJECT, schedule_id, fields)
         else:
             assert await schedules.delete_schedule(tx, PROJECT, schedule_id)
-    assert await SlotStarter(services).start(due) is None
+    assert await build_slot_starter(services).start(due) is None
     assert await store.value("SELECT count(*) FROM runs") == 0
     claimed_again = await claim(store)
     assert [one.schedule.run["input"] for one in claimed_again] == (
@@ -210,7 +216,7 @@ async def test_missed_slots(store: Store, services: Services, misfires: str, run
     missed_until = await store.value("SELECT clock_timestamp() - interval '1 minute'")
     for _ in range(13):
         for due in await claim(store):
-            assert await SlotStarter(services).start(due) is not None
+            assert await build_slot_starter(services).start(due) is not None
     found = await stored(store, schedule_id)
     started = [row for row in found if row.status == "started" and row.slot_at <= missed_until]
     assert len(started) in (runs, runs + (runs > 1))  # The minute may end during the test.
@@ -347,7 +353,7 @@ async def test_a_slot_whose_agent_is_gone_has_an_error_and_delays_no_other(
     gone = await add(store, 1, run={"agent": "gone", "input": "go"})
     good = await add(store)
     for due in await claim(store):
-        await SlotStarter(services).start(due)
+        await build_slot_starter(services).start(due)
     row = await schedule(store, gone)
     assert row.last_error["code"] == "unknown_agent"
     assert row.last_error["errors"] == [{"path": "run.agent", "message": "is not registered"}]
@@ -383,15 +389,15 @@ async def test_a_secret_that_cannot_be_read_delays_the_slot_and_then_is_an_error
 
 
 async def test_the_run_has_the_agent_as_it_is_now(store: Store, services: Services) -> None:
-    new: dict[str, Any] = {"description": None, "metadata": {}, "replace": False}
+    about: dict[str, Any] = {"description": None, "metadata": {}}
     async with store.pool.begin() as tx:
         config = AgentConfig.model_validate({"model": "offline:rules", "instructions": "first"})
-        await agents.put_agent(tx, PROJECT, "clerk", config, **new)
+        await agents.put_agent(tx, PROJECT, "clerk", config, replace=False, **about)
     schedule_id = await add(store, overlap="queue", run={"agent": "clerk", "input": "go"})
     await start_next(services, store)
     async with store.pool.begin() as tx:
         changed = config.model_copy(update={"instructions": "second"})
-        await agents.put_agent(tx, PROJECT, "clerk", changed, **new | {"replace": True})
+        await agents.put_agent(tx, PROJECT, "clerk", changed, replace=True, **about)
     await next_slot(store, schedule_id)
     await start_next(services, store)  # This process has cached the first version.
     runs = await store.sql("SELECT config, agent_version FROM runs ORDER BY created_at")

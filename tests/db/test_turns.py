@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
-from runward.api.schedules.slot_starter import SlotStarter
 from runward.domain.run.config import AgentConfig
-from runward.serve import build_listener
+from runward.serve import build_listener, build_slot_starter
 from runward.services import Services
 from runward.settings import Settings
 from runward.store.postgres.db import mint
@@ -65,7 +64,9 @@ async def working(store: Store, *, concurrency: int = 8) -> AsyncGenerator[Proce
             asyncio.create_task(services.live.feed.run_relay()),
         ]
         task = asyncio.create_task(
-            run_worker(worker, stop, timedelta(seconds=5), VERSION, SlotStarter(services).start)
+            run_worker(
+                worker, stop, timedelta(seconds=5), VERSION, build_slot_starter(services).start
+            )
         )
         try:
             yield process

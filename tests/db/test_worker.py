@@ -15,7 +15,6 @@ from sqlalchemy import make_url, text
 from sqlalchemy.exc import ProgrammingError
 
 from runward.api.probes import check_liveness
-from runward.api.schedules.slot_starter import SlotStarter
 from runward.domain.errors import UnavailableError
 from runward.domain.ids import RunId
 from runward.domain.run.config import AgentConfig
@@ -24,6 +23,7 @@ from runward.domain.run.outcomes import Done, Outcome
 from runward.domain.run.state import RunState, Segment, SegmentKind
 from runward.domain.run.status import Move
 from runward.loop.unreadable_secrets import LONGEST_UNREADABLE_DELAY, UNREADABLE_DELAY
+from runward.serve import build_slot_starter
 from runward.services import Services
 from runward.settings import Settings
 from runward.store.live.carried import CommittedEvents
@@ -313,7 +313,7 @@ class Bench:
         """It has been drained when this is left."""
         worker = self.worker()
         task = asyncio.create_task(
-            run_worker(worker, self.stop, drain, VERSION, SlotStarter(self.services).start)
+            run_worker(worker, self.stop, drain, VERSION, build_slot_starter(self.services).start)
         )
         yield worker
         self.stop.set()
@@ -395,7 +395,7 @@ async def test_a_worker_whose_task_has_ended_is_not_alive_while_its_calls_go_on(
     bench.services.queue.worker = worker
     await bench.accept("pay()", tools=["pay"])
     task = asyncio.create_task(
-        run_worker(worker, bench.stop, LEASE, VERSION, SlotStarter(bench.services).start)
+        run_worker(worker, bench.stop, LEASE, VERSION, build_slot_starter(bench.services).start)
     )
     await bench.until_called()
     assert (await check_liveness(bench.services.queue)).status == "ok"

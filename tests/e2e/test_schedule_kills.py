@@ -45,7 +45,7 @@ def test_killed_workers_lose_no_slot_and_repeat_none(start: Processes) -> None:
         f" next_at = next_at - interval '{MINUTES} minutes'",
     )
     first = _query(start, "SELECT min(next_at) AS at FROM schedules")[0].at
-    left = []
+    left: list[int] = []
     for number in range(1, KILLS + 1):
         worker = start("worker")
         _wait_for_slots(start, SCHEDULES * MINUTES * number // (KILLS + 2))
@@ -85,7 +85,7 @@ def _query(start: Processes, statement: str) -> Sequence[Row[Any]]:
         engine = create_async_engine(start.database_url, poolclass=NullPool)
         async with engine.begin() as tx:
             found = await tx.execute(text(statement))
-            rows = found.all() if found.returns_rows else []
+            rows: Sequence[Row[Any]] = found.all() if found.returns_rows else []
         await engine.dispose()
         return rows
 

@@ -35,15 +35,7 @@ async def run_worker(
         services.storage, SignedPostClient(services.registry.egress), services.registry.policies
     )
     schedules = ScheduleWorker(services.storage, start_slot)
-    reaper = Reaper(
-        services.storage.database,
-        services.storage.vault,
-        services.queue.quarantine,
-        lease,
-        services.queue.notify_tools,
-        wake_deliveries=deliveries.wake,
-        wake_schedules=schedules.wake,
-    )
+    reaper = _build_reaper(worker, deliveries, schedules)
     presence = Presence(services.storage.autocommit, worker, version)
     claiming = asyncio.create_task(worker.claim_forever(), name="claim")
     delivering = asyncio.create_task(deliveries.run(), name="deliveries")
@@ -82,6 +74,19 @@ async def run_worker(
         await worker.failed_claims.give_back_last()
         await presence.end()
         log.info("worker_stopped")
+
+
+def _build_reaper(worker: Worker, deliveries: DeliveryWorker, schedules: ScheduleWorker) -> Reaper:
+    services = worker.services
+    return Reaper(
+        services.storage.database,
+        services.storage.vault,
+        services.queue.quarantine,
+        worker.lease,
+        services.queue.notify_tools,
+        wake_deliveries=deliveries.wake,
+        wake_schedules=schedules.wake,
+    )
 
 
 async def _until(stop: asyncio.Event) -> None:

@@ -37,6 +37,8 @@ TAGS: Final[Mapping[str, str]] = {
     "OpenAI's format.",
     "Sessions": "Conversations shared by several runs. Only one run of a session executes at a "
     "time.",
+    "Schedules": "Start runs at certain times: by a cron expression, once at a time, or once after "
+    "a delay.",
     "Approvals": "Requests for a person's decision on a tool call.",
     "Tools": "Registered tools: webhooks, agents, client tools, hosted tools, plugin functions, "
     "and tools of MCP servers.",

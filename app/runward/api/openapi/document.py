@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
+from itertools import chain
 from typing import Any, Final
 
 from fastapi.openapi.utils import get_openapi
@@ -241,8 +242,9 @@ def _complete_examples(document: Json, routes: Iterable[StrictRoute]) -> None:
     """Complete the examples of responses with default values, and with the nulls that FastAPI
     omits."""
     known: Json = document["components"]["schemas"]
-    for route in routes:
-        model: Any = route.described.response_model
+    models: list[Any] = [route.described.response_model for route in routes]
+    items = (getattr(page, "__pydantic_generic_metadata__", {}).get("args", ()) for page in models)
+    for model in chain(models, *items):
         schema = known.get(getattr(model, "__name__", ""), {})
         if "examples" in schema:
             given = model.model_json_schema()["examples"]

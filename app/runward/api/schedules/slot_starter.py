@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from runward.api.runs.acceptance import (
@@ -26,7 +26,7 @@ from runward.domain.schedules import (
     SlotSkipReason,
     find_skip_reason,
 )
-from runward.services import Services
+from runward.services import Registry, RunQueue, Storage
 from runward.store.access.vault import SecretUnreadableError
 from runward.store.postgres.db import Tx
 from runward.store.runs.queue import NewRun
@@ -34,13 +34,13 @@ from runward.store.schedules import slots
 from runward.store.schedules.slots import DueSlot, SlotResult, SlotTakenError
 
 
+@dataclass(frozen=True, slots=True)
 class SlotStarter:
     """Processes the slots that a worker has claimed."""
 
-    def __init__(self, services: Services) -> None:
-        self._storage = services.storage
-        self._registry = services.registry
-        self._queue = services.queue
+    storage: Storage
+    registry: Registry
+    queue: RunQueue
 
     async def start(self, due: DueSlot) -> SlotResult | None:
         """Process a slot: start a run, skip the slot, or record an error. Returns None if the slot
@@ -67,7 +67,7 @@ class SlotStarter:
     async def _start(self, due: DueSlot, next_at: datetime | None) -> SlotResult:
         schedule = due.schedule
         # While this worker has claimed the slot, the schedule starts no other run.
-        async with self._storage.connect() as tx:
+        async with self.storage.connect() as tx:
             open_runs = await slots.list_open_runs(
                 tx, schedule.project_id, schedule.id, MAX_WAITING_RUNS + 1
             )
@@ -78,7 +78,7 @@ class SlotStarter:
         async def start() -> AcceptResult:
             return await self._accept(due, next_at, open_runs)
 
-        current = with_current_agent(self._registry, schedule.project_id, start)
+        current = with_current_agent(self.registry, schedule.project_id, start)
         return SlotResult(run_id=(await current()).run.id)
 
     async def _accept(
@@ -87,11 +87,11 @@ class SlotStarter:
         """Accept the run and record the slot in one transaction."""
         schedule = due.schedule
         try:
-            body = parse_run(due.read_run(self._storage.vault))
+            body = parse_run(due.read_run(self.storage.vault))
         except SecretUnreadableError as error:
             raise UnavailableError(str(error)) from error
         principal = Principal(schedule.project_id, schedule.created_by, "", frozenset())
-        new = await build_run(self._storage, self._registry, principal, body)
+        new = await build_run(self.storage, self.registry, principal, body)
         waits = bool(open_runs) and schedule.overlap is ScheduleOverlap.QUEUE
         new = replace(new, schedule_id=schedule.id, waits=waits)
         if schedule.overlap is ScheduleOverlap.REPLACE:
@@ -102,20 +102,18 @@ class SlotStarter:
 
         session = body.find_session()
         if session is None:
-            return await accept_in_transaction(self._storage, self._queue, new, record)
-        return await accept_in_session(
-            self._storage, self._queue, new, *session, after_accept=record
-        )
+            return await accept_in_transaction(self.storage, self.queue, new, record)
+        return await accept_in_session(self.storage, self.queue, new, *session, after_accept=record)
 
     async def _cancel(self, due: DueSlot, run_ids: Sequence[RunId]) -> None:
         for run_id in run_ids:
             with suppress(e.RunEndedError):
-                await cancel(self._storage, self._queue, due.schedule.project_id, run_id)
+                await cancel(self.storage, self.queue, due.schedule.project_id, run_id)
 
     async def _record(
         self, due: DueSlot, result: SlotResult, next_at: datetime | None
     ) -> SlotResult:
-        async with self._storage.begin() as tx:
+        async with self.storage.begin() as tx:
             await slots.record_slot(tx, due, result, next_at)
         return result
 

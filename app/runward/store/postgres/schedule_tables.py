@@ -1,5 +1,7 @@
 """The tables of schedules and their slots. Only the package `store` knows their columns."""
 
+from typing import Final
+
 from sqlalchemy import (
     JSON,
     Boolean,
@@ -16,11 +18,13 @@ from sqlalchemy import (
     Uuid,
 )
 
+from runward.domain.run.status import OPEN
 from runward.domain.schedules import ScheduleMisfires, ScheduleOverlap, SlotStatus
 from runward.store.postgres.columns import (
     NOW,
     TIMESTAMP,
     enum_check,
+    list_values,
     metadata,
     partial_index,
     project_column,
@@ -89,3 +93,24 @@ schedule_slots = Table(
     CheckConstraint("(status = 'failed') = (error IS NOT NULL)", name="error_iff_failed"),
     Index("schedule_slots_age", "created_at"),
 )
+
+_OF_SCHEDULES: Final = "schedule_id IS NOT NULL"
+INDEXES_OF_RUNS: Final = (
+    partial_index("runs_schedule", "project_id", "schedule_id", "id", where=_OF_SCHEDULES),
+    partial_index(
+        "runs_schedule_open",
+        "project_id",
+        "schedule_id",
+        "id",
+        where=f"{_OF_SCHEDULES} AND status IN ({list_values(OPEN)})",
+    ),
+    partial_index(
+        "runs_schedule_waiting",
+        "project_id",
+        "schedule_id",
+        "created_at",
+        where=f"{_OF_SCHEDULES} AND session_id IS NULL AND status = 'queued'"
+        " AND available_at = 'infinity' AND started_at IS NULL",
+    ),
+)
+"""Indexes of the table `runs`: all runs of a schedule, the open ones, and the waiting ones."""

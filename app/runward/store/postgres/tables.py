@@ -61,7 +61,7 @@ from runward.store.postgres.registry_tables import (
     tools,
     workers,
 )
-from runward.store.postgres.schedule_tables import schedule_slots, schedules
+from runward.store.postgres.schedule_tables import INDEXES_OF_RUNS, schedule_slots, schedules
 from runward.store.postgres.webhook_tables import webhook_deliveries, webhook_endpoints
 
 __all__ = [
@@ -232,24 +232,7 @@ runs = Table(
         "id",
         where="status = 'queued' AND available_at = 'infinity' AND started_at IS NOT NULL",
     ),
-    partial_index(
-        "runs_schedule", "project_id", "schedule_id", "id", where="schedule_id IS NOT NULL"
-    ),
-    partial_index(
-        "runs_schedule_open",
-        "project_id",
-        "schedule_id",
-        "id",
-        where=f"schedule_id IS NOT NULL AND status IN ({OPEN_STATUSES})",
-    ),
-    partial_index(
-        "runs_schedule_waiting",
-        "project_id",
-        "schedule_id",
-        "created_at",
-        where="schedule_id IS NOT NULL AND session_id IS NULL AND status = 'queued'"
-        " AND available_at = 'infinity' AND started_at IS NULL",
-    ),
+    *INDEXES_OF_RUNS,
     partial_index("runs_erasure", "ended_at", where="erase_at_end AND erased_at IS NULL"),
     # A step changes no indexed column, so the new row version stays on the same page if there is
     # space (HOT).
