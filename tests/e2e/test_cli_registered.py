@@ -128,8 +128,8 @@ def test_a_schedule_is_created_paused_resumed_and_deleted(runward: CommandLine) 
     assert shown["next_at"].endswith("T22:00:00Z")
     assert shown["run"] == {"model": "offline:rules", "input": "Report."}
     wrong = runward("schedules", "create", "Report", "Report.", "--cron", "0 7", "-m", "a:b")
-    assert wrong.code == 1
-    assert "cron must have five fields" in wrong.err
+    assert wrong.code == 4
+    assert "cron: must have five fields" in wrong.err
     assert runward("schedules", "delete", schedule, "--yes").code == 0
     assert "There are no schedules." in runward("schedules", "list").err
 

@@ -79,20 +79,26 @@ _WAITING: Final = (
     "{run}.schedule_id IS NOT NULL AND {run}.session_id IS NULL AND {run}.status = 'queued'"
     " AND {run}.available_at = 'infinity' AND {run}.started_at IS NULL"
 )
-_FREE: Final = f"""{_WAITING.format(run="r")} AND NOT EXISTS (
-    SELECT FROM runs o WHERE o.project_id = r.project_id AND o.schedule_id = r.schedule_id
-      AND o.status IN ({OPEN_STATUSES}) AND NOT ({_WAITING.format(run="o")}))"""
-"""SQL condition for a run `r` that waits although no run of its schedule is executed."""
-STRANDED: Final = f"SELECT 1 FROM runs r WHERE {_FREE}"
-# A locked run is skipped, because the lock's holder may be canceling it.
+_NO_OTHER: Final = f"""NOT EXISTS (
+    SELECT FROM runs o WHERE o.project_id = {{run}}.project_id
+      AND o.schedule_id = {{run}}.schedule_id AND o.status IN ({OPEN_STATUSES})
+      AND NOT ({_WAITING.format(run="o")}))"""
+"""SQL condition that no run of the schedule is executed, or may be claimed."""
+_STRANDED: Final = f"""SELECT project_id, id FROM (
+    SELECT DISTINCT ON (project_id, schedule_id) project_id, schedule_id, id FROM runs
+    WHERE {_WAITING.format(run="runs")} ORDER BY project_id, schedule_id, created_at
+  ) AS w WHERE {_NO_OTHER.format(run="w")}"""
+STRANDED: Final = f"SELECT 1 FROM ({_STRANDED}) AS s"
+# A locked run is skipped, because the lock's holder may be canceling it. The conditions are checked
+# again for the run that is locked.
 _WAKE: Final = text(
     f"""
-WITH first AS (
-  SELECT DISTINCT ON (project_id, schedule_id) project_id, id FROM runs
-  WHERE {_WAITING.format(run="runs")} ORDER BY project_id, schedule_id, created_at
+WITH stranded AS (
+  {_STRANDED}
 ), due AS (
-  SELECT r.project_id, r.id FROM runs r JOIN first f ON f.project_id = r.project_id AND f.id = r.id
-  WHERE {_FREE} LIMIT :batch FOR UPDATE OF r SKIP LOCKED
+  SELECT r.project_id, r.id FROM runs r
+  JOIN stranded s ON s.project_id = r.project_id AND s.id = r.id
+  WHERE {_WAITING.format(run="r")} LIMIT :batch FOR UPDATE OF r SKIP LOCKED
 ), woken AS (
   UPDATE runs r SET available_at = clock_timestamp() FROM due
   WHERE r.project_id = due.project_id AND r.id = due.id RETURNING r.id
