@@ -4095,6 +4095,10 @@ export interface components {
         /**
          * @description An event of a run's log. Polling and streaming return the same events. Later versions may add types. Clients must ignore unknown types.
          * @example {
+         *       "id": "evt_019a5f1e9b527c638d2f6c8bab4e3d71",
+         *       "type": "tool_call.started",
+         *       "sequence": 4,
+         *       "run_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
          *       "created_at": "2026-11-02T09:30:00.125000Z",
          *       "data": {
          *         "attempt": 1,
@@ -4103,11 +4107,7 @@ export interface components {
          *         "timeout_seconds": 30,
          *         "tool": "pay",
          *         "webhook_id": "call_019a5f1e8c537e648f3a7d9cbc5f4e82"
-         *       },
-         *       "id": "evt_019a5f1e9b527c638d2f6c8bab4e3d71",
-         *       "run_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
-         *       "sequence": 4,
-         *       "type": "tool_call.started"
+         *       }
          *     }
          */
         Event: components["schemas"]["RunCreatedEvent"] | components["schemas"]["RunStartedEvent"] | components["schemas"]["RunWaitingEvent"] | components["schemas"]["RunResumedEvent"] | components["schemas"]["RunCompletedEvent"] | components["schemas"]["RunFailedEvent"] | components["schemas"]["RunCancelledEvent"] | components["schemas"]["RunIncompleteEvent"] | components["schemas"]["RunExpiredEvent"] | components["schemas"]["MessageCompletedEvent"] | components["schemas"]["ReasoningCompletedEvent"] | components["schemas"]["ToolCallCreatedEvent"] | components["schemas"]["ToolCallApprovalRequestedEvent"] | components["schemas"]["ToolCallApprovalDecidedEvent"] | components["schemas"]["ToolCallStartedEvent"] | components["schemas"]["ToolCallProgressEvent"] | components["schemas"]["ToolCallCompletedEvent"] | components["schemas"]["ToolCallFailedEvent"] | components["schemas"]["ToolCallTimedOutEvent"] | components["schemas"]["ToolCallRejectedEvent"] | components["schemas"]["ToolCallOutcomeUnknownEvent"] | components["schemas"]["ToolCallCancelledEvent"] | components["schemas"]["HandoffCompletedEvent"] | components["schemas"]["StateUpdatedEvent"] | components["schemas"]["InputReceivedEvent"] | components["schemas"]["UsageUpdatedEvent"] | components["schemas"]["ModelRetriedEvent"] | components["schemas"]["ModelSettingDroppedEvent"] | components["schemas"]["ModelCallsChangedEvent"];
@@ -4118,6 +4118,10 @@ export interface components {
          *       "object": "list",
          *       "data": [
          *         {
+         *           "id": "evt_019a5f1e9b527c638d2f6c8bab4e3d71",
+         *           "type": "tool_call.started",
+         *           "sequence": 4,
+         *           "run_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
          *           "created_at": "2026-11-02T09:30:00.125000Z",
          *           "data": {
          *             "attempt": 1,
@@ -4126,11 +4130,7 @@ export interface components {
          *             "timeout_seconds": 30,
          *             "tool": "pay",
          *             "webhook_id": "call_019a5f1e8c537e648f3a7d9cbc5f4e82"
-         *           },
-         *           "id": "evt_019a5f1e9b527c638d2f6c8bab4e3d71",
-         *           "run_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
-         *           "sequence": 4,
-         *           "type": "tool_call.started"
+         *           }
          *         }
          *       ],
          *       "first_id": "evt_019a5f1e9b527c638d2f6c8bab4e3d71",
@@ -10306,11 +10306,14 @@ export interface components {
         /**
          * @description A slot of a schedule that Runward has processed.
          * @example {
-         *       "at": "2026-11-02T06:00:00Z",
-         *       "created_at": "2026-11-02T06:00:00.412000Z",
          *       "id": "slot_019a5f1e9c637f749e2f7d9dbd5f5f94_1793599200000000",
+         *       "object": "schedule_slot",
+         *       "at": "2026-11-02T06:00:00Z",
+         *       "status": "started",
          *       "run_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
-         *       "status": "started"
+         *       "skip_reason": null,
+         *       "error": null,
+         *       "created_at": "2026-11-02T06:00:00.412000Z"
          *     }
          */
         ScheduleSlot: {
@@ -10354,11 +10357,14 @@ export interface components {
          *       "object": "list",
          *       "data": [
          *         {
-         *           "at": "2026-11-02T06:00:00Z",
-         *           "created_at": "2026-11-02T06:00:00.412000Z",
          *           "id": "slot_019a5f1e9c637f749e2f7d9dbd5f5f94_1793599200000000",
+         *           "object": "schedule_slot",
+         *           "at": "2026-11-02T06:00:00Z",
+         *           "status": "started",
          *           "run_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
-         *           "status": "started"
+         *           "skip_reason": null,
+         *           "error": null,
+         *           "created_at": "2026-11-02T06:00:00.412000Z"
          *         }
          *       ],
          *       "first_id": "slot_019a5f1e9c637f749e2f7d9dbd5f5f94_1793599200000000",
@@ -13148,14 +13154,14 @@ export interface components {
         /**
          * @description A worker process, as it was at its last heartbeat.
          * @example {
-         *       "concurrency": 256,
-         *       "host": "runward-worker-7d9c",
          *       "id": "wrk_019a5f1e8c537e648f3a7d9cbc5f4e82",
-         *       "last_heartbeat_at": "2026-11-02T09:30:00.125000Z",
          *       "object": "worker",
+         *       "version": "0.1.0",
+         *       "host": "runward-worker-7d9c",
+         *       "concurrency": 256,
          *       "runs": 12,
          *       "started_at": "2026-11-02T09:30:00.125000Z",
-         *       "version": "0.1.0"
+         *       "last_heartbeat_at": "2026-11-02T09:30:00.125000Z"
          *     }
          */
         WorkerProcess: {
@@ -13194,14 +13200,14 @@ export interface components {
          *       "object": "list",
          *       "data": [
          *         {
-         *           "concurrency": 256,
-         *           "host": "runward-worker-7d9c",
          *           "id": "wrk_019a5f1e8c537e648f3a7d9cbc5f4e82",
-         *           "last_heartbeat_at": "2026-11-02T09:30:00.125000Z",
          *           "object": "worker",
+         *           "version": "0.1.0",
+         *           "host": "runward-worker-7d9c",
+         *           "concurrency": 256,
          *           "runs": 12,
          *           "started_at": "2026-11-02T09:30:00.125000Z",
-         *           "version": "0.1.0"
+         *           "last_heartbeat_at": "2026-11-02T09:30:00.125000Z"
          *         }
          *       ],
          *       "first_id": "wrk_019a5f1e8c537e648f3a7d9cbc5f4e82",
