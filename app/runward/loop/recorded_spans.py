@@ -6,6 +6,7 @@ Therefore, the IDs are computed: the trace of a run without a client's trace has
 and the IDs of the spans to which others refer are digests."""
 
 import asyncio
+import threading
 from collections.abc import Mapping
 from hashlib import blake2b
 from types import TracebackType
@@ -60,11 +61,12 @@ CLOSE_SECONDS: Final = 5.0
 """Maximum seconds for the export of the last spans when the process stops."""
 
 
-class _Ids(RandomIdGenerator):
-    """Random IDs, except for the span that is started next if its IDs are given."""
+class _Ids(RandomIdGenerator, threading.local):
+    """Random IDs, except for the span that this thread starts next if its IDs are given. Plugins
+    start spans in other threads."""
 
-    def __init__(self) -> None:
-        self.trace_id = self.span_id = 0
+    trace_id = 0
+    span_id = 0
 
     def generate_trace_id(self) -> int:
         given, self.trace_id = self.trace_id, 0
