@@ -114,6 +114,11 @@ def this_project(project: Project) -> Found:
     return {"{project_id}": project.id}
 
 
+def schedule(project: Project) -> Found:
+    body = {"name": "test", "cron": "0 0 1 1 *", "run": {"model": "offline:rules", "input": "go"}}
+    return {"{schedule_id}": project.client.call("POST", "/v1/schedules", body)["id"]}
+
+
 DIGEST = DOCUMENT["components"]["examples"]["Approval"]["value"]["digest"]
 RUN_ID = DOCUMENT["components"]["examples"]["Run"]["value"]["id"]
 SESSION_ID = DOCUMENT["components"]["examples"]["Session"]["value"]["id"]
@@ -137,6 +142,8 @@ BEFORE: Mapping[str, Callable[[Project], Found]] = {
     "update_agent": clerk,
     "update_webhook_endpoint": webhook_endpoint,
     "create_project_key": this_project,
+    "create_schedule": clerk,
+    "update_schedule": schedule,
 }
 WITH_EVERY_SCOPE = ("create_key", "create_webhook_endpoint", "update_webhook_endpoint")
 NAMED_AFTER_IT = {"put_secret": "CRM_TOKEN"}

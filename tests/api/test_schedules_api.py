@@ -98,7 +98,7 @@ def test_a_slot_starts_a_run_that_names_its_schedule(project: Project) -> None:
     ended = client.settle(slot["run_id"], timeout=PATIENCE_SECONDS)
     assert (ended["status"], ended["output"]) == ("completed", "done")
     assert (ended["schedule_id"], ended["metadata"]) == (schedule["id"], {"report": "daily"})
-    assert ended["created_by"]["id"] == schedule["created_by"]
+    assert ended["created_by"] == schedule["created_by"]
     assert (slot["status"], slot["skip_reason"], slot["error"]) == ("started", None, None)
     shown = read(client, schedule)
     assert parse_time(shown["next_at"]) > parse_time(slot["at"])

@@ -208,18 +208,15 @@ async def crash_loops(tx: Tx) -> object:
     return await sweep.list_crash_loops(tx, LEASE)
 
 
-async def find_due_slots(tx: Tx) -> None:
+async def claim_slots(tx: Tx) -> None:
     await tx.execute(text(slots.DUE))
     await tx.execute(text(slots.STRANDED))
-    await slots.list_open_runs(tx, PROJECT, mint(), 100)
+    for due in await slots.claim_slots(tx, 16, 4, {PROJECT: 2}):
+        await slots.list_open_runs(tx, due, 100)
 
 
 async def delete_old_slots(tx: Tx) -> object:
     return await slots.delete_old(tx, sweep.BATCH)
-
-
-async def claim_slots(tx: Tx) -> object:
-    return await slots.claim_slots(tx, 16, 4, {PROJECT: 2})
 
 
 async def list_erasures(tx: Tx) -> object:
@@ -237,9 +234,8 @@ async def sweeps(store: Store, sent: Sent) -> None:
         crash_loops,
         list_erasures,
         sweep.delete_expired_idempotency_keys,
-        find_due_slots,
-        delete_old_slots,
         claim_slots,
+        delete_old_slots,
         slots.wake_waiting,
     ):
         sent.by = find.__name__

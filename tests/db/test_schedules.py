@@ -281,6 +281,18 @@ async def test_a_new_run_replaces_the_former(store: Store, services: Services) -
     assert (await store.head(second.run_id)).status == "queued"
 
 
+async def test_a_worker_with_an_outdated_claim_cancels_no_run_of_its_slot(
+    store: Store, services: Services
+) -> None:
+    await add(store, overlap="replace")
+    [first], [second] = await claim(store, lease=NO_LEASE), await claim(store, lease=NO_LEASE)
+    starter = build_slot_starter(services)
+    result = await starter.start(first)
+    assert result is not None and result.run_id is not None
+    assert await starter.start(second) is None
+    assert (await store.head(result.run_id)).status == "queued"
+
+
 async def test_waiting_runs_start_one_after_the_other(store: Store, services: Services) -> None:
     schedule_id = await add(store, overlap="queue")
     runs: list[RunId] = []

@@ -4888,8 +4888,8 @@ class Schedule(TypedDict):
     Null if the last slot was not skipped."""
     last_error: SlotError | None
     """Why the run of the last slot could not start. Null if there was no error."""
-    created_by: str
-    """ID of the API key that created the schedule. The runs have the same `created_by`."""
+    created_by: Actor | None
+    """API key that created the schedule. The runs have the same `created_by`."""
     created_at: str
     """When the schedule was created."""
     updated_at: str

@@ -10179,7 +10179,11 @@ export interface components {
          *       "last_run_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
          *       "last_skip_reason": null,
          *       "last_error": null,
-         *       "created_by": "key_019a5f1e5c1b7f3a8d2e4c6b8a0f1e3d",
+         *       "created_by": {
+         *         "type": "key",
+         *         "id": "key_019a5f1e5c1b7f3a8d2e4c6b8a0f1e3d",
+         *         "name": "shop"
+         *       },
          *       "created_at": "2026-11-02T09:30:00.125000Z",
          *       "updated_at": "2026-11-02T09:30:00.125000Z"
          *     }
@@ -10228,8 +10232,8 @@ export interface components {
             last_skip_reason: components["schemas"]["SlotSkipReason"] | null;
             /** @description Why the run of the last slot could not start. Null if there was no error. */
             last_error: components["schemas"]["SlotError"] | null;
-            /** @description ID of the API key that created the schedule. The runs have the same `created_by`. */
-            created_by: string;
+            /** @description API key that created the schedule. The runs have the same `created_by`. */
+            created_by: components["schemas"]["Actor"] | null;
             /**
              * Format: date-time
              * @description When the schedule was created.
@@ -10267,7 +10271,11 @@ export interface components {
          *           "last_run_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
          *           "last_skip_reason": null,
          *           "last_error": null,
-         *           "created_by": "key_019a5f1e5c1b7f3a8d2e4c6b8a0f1e3d",
+         *           "created_by": {
+         *             "type": "key",
+         *             "id": "key_019a5f1e5c1b7f3a8d2e4c6b8a0f1e3d",
+         *             "name": "shop"
+         *           },
          *           "created_at": "2026-11-02T09:30:00.125000Z",
          *           "updated_at": "2026-11-02T09:30:00.125000Z"
          *         }

@@ -18,6 +18,7 @@ from runward.api.http.models import (
     make_optional,
     with_example,
 )
+from runward.api.runs.models import Actor
 from runward.api.runs.request_models import StartRun
 from runward.domain.ids import Prefix, format_id, format_optional_id
 from runward.domain.json import JsonObject
@@ -155,7 +156,7 @@ class Schedule(ResponseModel):
         last_run_id=RUN_ID,
         last_skip_reason=None,
         last_error=None,
-        created_by=KEY_ID,
+        created_by={"type": "key", "id": KEY_ID, "name": "shop"},
         created_at=EXAMPLE_TIME,
         updated_at=EXAMPLE_TIME,
     )
@@ -194,8 +195,8 @@ class Schedule(ResponseModel):
     the last slot was not skipped."""
     last_error: SlotError | None
     """Why the run of the last slot could not start. Null if there was no error."""
-    created_by: str
-    """ID of the API key that created the schedule. The runs have the same `created_by`."""
+    created_by: Actor | None
+    """API key that created the schedule. The runs have the same `created_by`."""
     created_at: datetime
     """When the schedule was created."""
     updated_at: datetime
@@ -209,7 +210,8 @@ class Schedule(ResponseModel):
             time_zone=None if row.cron is None else row.time_zone,
             last_run_id=format_optional_id(Prefix.RUN, row.last_run_id),
             last_error=row.last_error and SlotError.model_validate(row.last_error),
-            created_by=format_id(Prefix.KEY, row.created_by),
+            created_by=row.creator_name
+            and Actor(id=format_id(Prefix.KEY, row.created_by), name=row.creator_name),
         )
 
 

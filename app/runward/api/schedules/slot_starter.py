@@ -66,11 +66,8 @@ class SlotStarter:
 
     async def _start(self, due: DueSlot, next_at: datetime | None) -> SlotResult:
         schedule = due.schedule
-        # While this worker has claimed the slot, the schedule starts no other run.
         async with self.storage.connect() as tx:
-            open_runs = await slots.list_open_runs(
-                tx, schedule.project_id, schedule.id, MAX_WAITING_RUNS + 1
-            )
+            open_runs = await slots.list_open_runs(tx, due, MAX_WAITING_RUNS + 1)
         reason = find_skip_reason(schedule.overlap, len(open_runs))
         if reason is not None:
             return await self._record(due, SlotResult(skip_reason=reason), next_at)

@@ -1,7 +1,7 @@
 """The schedules of a project."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -11,6 +11,7 @@ from sqlalchemy import delete, func, insert, select, update
 from runward.domain.ids import KeyId, ProjectId, RunId
 from runward.domain.json import JsonObject
 from runward.domain.schedules import ScheduleMisfires, ScheduleOverlap, SlotSkipReason, Timing
+from runward.store.access.keys import starter_columns
 from runward.store.access.vault import Vault
 from runward.store.postgres.columns import RowMapping
 from runward.store.postgres.db import Tx, mint, select_page
@@ -23,7 +24,7 @@ _RUN_COLUMN: Final = "schedules.run"
 class StoredSchedule:
     """A schedule. `run`: the request of its runs, without the values of headers. `next_at`: its
     next slot, which is None if it is disabled or has no further slot. `last_at`: the last slot
-    that was processed."""
+    that was processed. `creator_name`: the name of the API key `created_by`."""
 
     project_id: ProjectId
     id: UUID
@@ -37,6 +38,7 @@ class StoredSchedule:
     misfires: ScheduleMisfires
     enabled: bool
     created_by: KeyId
+    creator_name: str | None
     next_at: datetime | None
     last_at: datetime | None
     last_run_id: RunId | None
@@ -50,8 +52,15 @@ class StoredSchedule:
         return Timing(self.cron, self.time_zone, self.at)
 
 
-SCHEDULE: Final = RowMapping(StoredSchedule, schedules)
-_COLUMNS: Final = tuple(schedules.c[name] for name in SCHEDULE.columns)
+SCHEDULE: Final = RowMapping(
+    StoredSchedule,
+    schedules,
+    only=[field.name for field in fields(StoredSchedule) if field.name != "creator_name"],
+)
+_COLUMNS: Final = (
+    *(schedules.c[name] for name in SCHEDULE.columns if name != "created_by"),
+    *starter_columns(schedules),
+)
 _COUNT: Final = select(func.count()).select_from(schedules)
 
 
@@ -65,18 +74,19 @@ async def count_schedules(tx: Tx, project_id: ProjectId) -> int:
 
 
 async def add_schedule(
-    tx: Tx, vault: Vault, project_id: ProjectId, fields: Mapping[str, Any], secret_run: str | None
+    tx: Tx, vault: Vault, project_id: ProjectId, columns: Mapping[str, Any], secret_run: str | None
 ) -> StoredSchedule:
-    """Add a schedule. `fields`: its columns, with `next_at`. `secret_run`: see `seal_run`."""
+    """Add a schedule. `columns`: with `next_at`. `secret_run`: see `seal_run`."""
     schedule_id = mint()
     made = insert(schedules).values(
         project_id=project_id,
         id=schedule_id,
-        due_at=fields["next_at"],
+        due_at=columns["next_at"],
         sealed_run=seal_run(vault, project_id, schedule_id, secret_run),
-        **fields,
+        **columns,
     )
-    return SCHEDULE.read((await tx.execute(made.returning(*_COLUMNS))).one())
+    await tx.execute(made)
+    return await _get(tx, project_id, schedule_id)
 
 
 async def get_schedule(
@@ -85,7 +95,7 @@ async def get_schedule(
     """Return the schedule, or None if it does not exist. `lock`: until the transaction ends."""
     query = select(*_COLUMNS).where(*_identify(project_id, schedule_id))
     row = (await tx.execute(query.with_for_update() if lock else query)).one_or_none()
-    return None if row is None else SCHEDULE.read(row)
+    return None if row is None else _read(row)
 
 
 async def list_schedules(
@@ -98,17 +108,18 @@ async def list_schedules(
         limit=limit,
         descending=descending,
     )
-    return [SCHEDULE.read(row) for row in await tx.execute(query)]
+    return [_read(row) for row in await tx.execute(query)]
 
 
 async def update_schedule(
-    tx: Tx, project_id: ProjectId, schedule_id: UUID, fields: Mapping[str, Any]
+    tx: Tx, project_id: ProjectId, schedule_id: UUID, columns: Mapping[str, Any]
 ) -> StoredSchedule:
-    """Update a schedule that the transaction has locked. `fields`: its columns, with `next_at`. A
-    worker that has claimed the next slot claims it again."""
-    values = {**fields, "due_at": fields["next_at"], "updated_at": func.clock_timestamp()}
+    """Update a schedule that the transaction has locked. `columns`: the changed ones, and
+    `next_at`. A worker that has claimed the next slot claims it again."""
+    values = {**columns, "due_at": columns["next_at"], "updated_at": func.clock_timestamp()}
     changed = update(schedules).where(*_identify(project_id, schedule_id)).values(values)
-    return SCHEDULE.read((await tx.execute(changed.returning(*_COLUMNS))).one())
+    await tx.execute(changed)
+    return await _get(tx, project_id, schedule_id)
 
 
 async def delete_schedule(tx: Tx, project_id: ProjectId, schedule_id: UUID) -> bool:
@@ -130,6 +141,16 @@ def seal_run(
 def open_run(vault: Vault, project_id: ProjectId, schedule_id: UUID, sealed: bytes) -> str:
     """Return the decrypted request of a run. Raises SecretUnreadableError."""
     return vault.open(sealed, column=_RUN_COLUMN, project_id=project_id, row=schedule_id.hex)
+
+
+async def _get(tx: Tx, project_id: ProjectId, schedule_id: UUID) -> StoredSchedule:
+    found = await get_schedule(tx, project_id, schedule_id)
+    assert found is not None
+    return found
+
+
+def _read(row: Any) -> StoredSchedule:
+    return SCHEDULE.read(row, creator_name=row.created_by_name)
 
 
 def _identify(project_id: ProjectId, schedule_id: UUID) -> tuple[Any, ...]:

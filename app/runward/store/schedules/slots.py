@@ -72,8 +72,12 @@ SELECT project_id, id, :slot_at, CAST(:status AS text), CAST(:run_id AS uuid),
 FROM s RETURNING 1"""
 )
 _OPEN_RUNS: Final = text(
-    "SELECT id FROM runs WHERE project_id = :project_id AND schedule_id = :schedule_id"
-    f" AND status IN ({OPEN_STATUSES}) ORDER BY id LIMIT :limit"
+    f"""
+SELECT id FROM runs r WHERE project_id = :project_id AND schedule_id = :id
+  AND status IN ({OPEN_STATUSES}) AND NOT EXISTS (
+    SELECT FROM schedule_slots s WHERE s.project_id = r.project_id
+      AND s.schedule_id = r.schedule_id AND s.run_id = r.id AND s.slot_at >= :slot_at)
+ORDER BY id LIMIT :limit"""
 )
 _WAITING: Final = (
     "{run}.schedule_id IS NOT NULL AND {run}.session_id IS NULL AND {run}.status = 'queued'"
@@ -178,7 +182,7 @@ async def claim_slots(
         "lease": lease,
     }
     return [
-        DueSlot(SCHEDULE.read(row), row.next_at, row.claimed_at, row.sealed_run)
+        DueSlot(SCHEDULE.read(row, creator_name=None), row.next_at, row.claimed_at, row.sealed_run)
         for row in await tx.execute(_CLAIM, values)
     ]
 
@@ -201,11 +205,11 @@ async def record_slot(tx: Tx, due: DueSlot, result: SlotResult, next_at: datetim
         raise SlotTakenError
 
 
-async def list_open_runs(
-    tx: Tx, project_id: ProjectId, schedule_id: UUID, limit: int
-) -> list[RunId]:
-    """Return up to `limit` open runs of the schedule."""
-    values = {"project_id": project_id, "schedule_id": schedule_id, "limit": limit}
+async def list_open_runs(tx: Tx, due: DueSlot, limit: int) -> list[RunId]:
+    """Return up to `limit` open runs of earlier slots of the schedule. A run of this slot shows
+    that the claim is outdated. The run must not be cancelled, so it is not included."""
+    one = due.schedule
+    values = {"project_id": one.project_id, "id": one.id, "slot_at": due.slot_at, "limit": limit}
     return [RunId(row.id) for row in await tx.execute(_OPEN_RUNS, values)]
 
 
