@@ -1,7 +1,7 @@
 """Workers are killed with SIGKILL while they start the runs of a schedule. Every slot has exactly
 one run.
 
-`RUNWARD_SCHEDULE_KILLS=200` kills 200 workers.
+`RUNWARD_SCHEDULE_KILLS` sets the number of workers that are killed.
 """
 
 import asyncio
