@@ -241,8 +241,11 @@ def test_a_key_without_tools_write_cannot_define_webhook_tools(project: Project)
 def test_a_repeated_request_creates_one_schedule(project: Project) -> None:
     client = project.client
     headers = {"Idempotency-Key": "nightly"}
-    first = client.request("POST", SCHEDULES, NIGHTLY, headers=headers)
-    second = client.request("POST", SCHEDULES, NIGHTLY, headers=headers)
+    client.call("POST", "/v1/agents", {"name": "clerk", "model": "offline:rules"})
+    body = NIGHTLY | {"run": {"agent": "clerk", "input": "go"}}
+    first = client.request("POST", SCHEDULES, body, headers=headers)
+    client.call("DELETE", "/v1/agents/clerk")
+    second = client.request("POST", SCHEDULES, body, headers=headers)
     assert first.json() == second.json()
     assert len(client.call("GET", SCHEDULES)["data"]) == 1
 

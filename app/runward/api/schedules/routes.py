@@ -10,7 +10,7 @@ from pydantic_core import from_json
 
 from runward.api.http.auth import RunsReader, RunsWriter
 from runward.api.http.dependencies import RegistryDep, StorageDep
-from runward.api.http.idempotency import RequestKey, respond_once
+from runward.api.http.idempotency import RequestKey, has_stored_response, respond_once
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import SchedulePath
 from runward.api.http.requests import ApiRequest
@@ -58,7 +58,8 @@ async def create_schedule(
 ) -> Response:
     """Create a schedule. Runward validates the request of its runs like `POST /v1/runs`. To define
     tools in it, the API key may also need the scope `tools:write`."""
-    await _check_run(storage, registry, principal, schedule.run)
+    if not await has_stored_response(storage, request_key):
+        await _check_run(storage, registry, principal, schedule.run)
     shown, secret = _read_run(request)
 
     async def create(tx: Tx) -> Schedule:
