@@ -73,10 +73,10 @@ def make_worker(services: Services) -> ScheduleWorker:
 
 
 async def next_slot(store: Store, schedule_id: UUID) -> None:
-    """The next slot of the schedule is due now, at a time that no other slot has."""
+    """The next slot of the schedule is due now, later than all others."""
     await store.sql(
-        "UPDATE schedules SET next_at = clock_timestamp() - interval '1 second',"
-        " due_at = clock_timestamp() - interval '1 second' WHERE id = :id",
+        "UPDATE schedules SET next_at = clock_timestamp(), due_at = clock_timestamp()"
+        " WHERE id = :id",
         id=schedule_id,
     )
 

@@ -76,8 +76,12 @@ class ScheduleWorker:
             self._running[due.schedule.project_id] += 1
             task = asyncio.create_task(self._process(due), name=f"slot of {due.schedule.id}")
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(self._end)
         return bool(claimed)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self.wake()
 
     async def _process(self, due: DueSlot) -> None:
         project_id = due.schedule.project_id
@@ -97,4 +101,3 @@ class ScheduleWorker:
             self._running[project_id] -= 1
             if not self._running[project_id]:
                 del self._running[project_id]
-            self.wake()

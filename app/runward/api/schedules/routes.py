@@ -199,6 +199,8 @@ async def _find_changed_timing(
 ) -> dict[str, Any]:
     """Return the columns that the update changes. Raises InvalidRequestError."""
     now, timing, changed = await schedules.read_clock(tx), found.timing, dict[str, Any]()
+    if found.last_at is not None:  # A new primary's clock can be behind.
+        now = max(now, found.last_at)
     if not given.keys().isdisjoint((*TIMINGS, "time_zone")):
         chosen = {"cron": found.cron, "time_zone": found.time_zone} | given
         if given.keys() & {"at", "after_seconds"}:
