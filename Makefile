@@ -147,6 +147,7 @@ errors: $(VENV)/.dev ## Write docs/reference/errors.md from docs/reference/error
 lock: $(VENV)/.dev ## Update the lock files from pyproject.toml (UPGRADE=1 selects the newest versions)
 	$(COMPILE) pyproject.toml --extra embedded --extra mcp --output-file requirements.lock
 	$(COMPILE) pyproject.toml --constraint requirements.lock --extra mcp --extra providers --extra tracing --output-file requirements-image.lock
+	$(COMPILE) pyproject.toml --constraint requirements.lock --extra mcp --extra tracing --output-file requirements-image-core.lock
 	$(COMPILE) pyproject.toml --constraint requirements.lock --extra embedded --extra mcp --extra providers --extra tracing --group dev --output-file requirements-dev.lock
 	$(COMPILE) tests/mcp_servers.in --output-file tests/mcp_servers.lock
 	$(COMPILE) tests/deploy/programs.in --no-deps --output-file tests/deploy/programs.lock
