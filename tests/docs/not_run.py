@@ -13,6 +13,9 @@ NOT_RUN: Final = {
     ("docs/tutorials/getting-started.md", "git clone"): "downloads everything",
     ("docs/how-to/deploying.md", "cp .env.example"): "needs Docker",
     ("docs/how-to/kubernetes.md", "kubectl create"): "needs a cluster",
+    ("docs/how-to/kubernetes.md", "helm upgrade"): "needs a cluster",
+    ("docs/how-to/kubernetes.md", "kubectl --namespace"): "needs a cluster",
+    ("docs/how-to/deploying.md", "docker build"): "needs Docker",
     ("examples/codex/README.md", "npm install -g"): "downloads a program",
     ("examples/one_agent/README.md", "python3 -m pip install"): "downloads packages",
     ("examples/executors/README.md", ".venv/bin/python -m pip install 'playwright"): (

@@ -1,17 +1,15 @@
 """The pages that start the service: for the first time, on servers, with the examples."""
 
-import json
 import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from runward.domain.schema.validator import Validator
-from runward.settings import Settings
+from tests.deploy.kubernetes import list_pods, read_container, read_manifests, render
 from tests.docs.blocks import ROOT
 from tests.docs.conftest import Own
 from tests.docs.story import Story
@@ -50,6 +48,7 @@ def test_getting_started(own: Own, tmp_path: Path) -> None:
 def test_deploying(own: Own, tmp_path: Path) -> None:
     with Story("docs/how-to/deploying.md", own.client, tmp_path) as page:
         assert "docker compose up" in page.not_run()
+        assert "docker build" in page.not_run()
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
     started = [service.get("command") for service in compose["services"].values()]
     assert started == [
@@ -77,9 +76,26 @@ def test_monitoring(own: Own, tmp_path: Path) -> None:
 
 
 def test_kubernetes(own: Own, tmp_path: Path) -> None:
+    """tests/deploy renders and validates the manifests."""
+    values, certificates = tmp_path / "values.yaml", tmp_path / "certificates.yaml"
     with Story("docs/how-to/kubernetes.md", own.client, tmp_path) as page:
-        commands = page.not_run()
-    XXX
+        secret = page.not_run()
+        values.write_text(page.take("yaml").text, "utf-8")
+        commands = page.not_run() + page.not_run()
+        certificates.write_text(page.take("yaml").text, "utf-8")
+    named = set(re.findall(r"--from-literal=(\w+)=", secret))
+    assert "DATABASE_URL" in named
+    assert named <= {name for name, _ in settings()}
+    for folder in re.findall(r"deploy/\S+", commands):
+        assert (ROOT / folder).is_dir(), folder
+    done = render(
+        "existing-secret-values.yaml", "--values", str(values), "--values", str(certificates)
+    )
+    assert done.returncode == 0, done.stderr
+    api = list_pods(tuple(yaml.safe_load_all(done.stdout)))["api"]
+    given = {one["name"]: one.get("value") for one in read_container(api)["env"]}
+    assert given["RUNWARD_PUBLIC_URL"] == "https://agents.example.com"
+    assert given["SSL_CERT_FILE"] == "/etc/runward/ca.pem"
 
 
 def pip(folder: Path) -> dict[str, str]:
