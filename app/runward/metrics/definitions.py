@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from runward.domain.events.kinds import ToolCallOutcomeUnknownEvent
+from runward.domain.run.notifications import DisabledReason
 from runward.domain.run.response import ReportedUsage, Usage
 from runward.domain.run.state import Changes
 from runward.domain.run.status import TERMINAL, RunStatus
@@ -110,6 +111,18 @@ SCHEDULE_SLOTS: Final = Counter(
     "Slots of schedules that workers processed, by their status.",
     ["status"],
     initial=[(status,) for status in SlotStatus],
+)
+WEBHOOK_SECONDS: Final = Histogram(
+    "runward_webhook_attempt_duration_seconds",
+    "Duration of the requests that deliver notifications, by their result.",
+    _REQUEST,
+    ["result"],
+)
+WEBHOOK_ENDPOINTS_DISABLED: Final = Counter(
+    "runward_webhook_endpoints_disabled",
+    "Webhook endpoints that Runward disabled, by the reason.",
+    ["reason"],
+    initial=[(reason,) for reason in DisabledReason],
 )
 COMMIT_SECONDS: Final = Histogram(
     "runward_commit_duration_seconds", "Duration of commits of steps of runs.", _SHORT
