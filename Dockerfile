@@ -9,7 +9,7 @@ ARG PIP_INDEX_URL
 # The certificates of the package index in PEM format, if it has none of a public authority.
 ARG CA_BUNDLE
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
-COPY requirements-image*.lock .
+COPY requirements-image*.lock ./
 # Of botocore's descriptions of hundreds of services, Runward needs one.
 RUN python3 -m venv --without-pip /opt/venv \
   && if [ -n "$CA_BUNDLE" ]; then printf '%s\n' "$CA_BUNDLE" > /tmp/ca.pem && export PIP_CERT=/tmp/ca.pem; fi \

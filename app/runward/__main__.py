@@ -125,6 +125,14 @@ def serve(
 def doctor(
     url: Url = None,
     key: KeyOption = None,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write a ZIP file for a bug report: findings, versions, settings without "
+            "secrets, metrics and sizes, and no content of runs.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check the configuration of this machine. The exit code is 1 if a check fails.
@@ -133,7 +141,7 @@ def doctor(
     """
     from runward.operating.doctor import run_doctor
 
-    run_doctor(url, key, as_json=as_json)
+    run_doctor(url, key, as_json=as_json, bundle_path=bundle)
 
 
 @app.command(rich_help_panel=SERVICE_PANEL)

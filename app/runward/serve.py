@@ -171,8 +171,18 @@ async def _prepare_database(settings: Settings, services: Services) -> None:
 
 
 def describe_start(settings: Settings, database_url: str) -> dict[str, object]:
-    """What a process is, for its log: version, schema, database, and the settings that differ from
-    their defaults. Of secrets, and of URLs that may hold them, only that they are set."""
+    """What a process is, for its log: version, schema, database and settings."""
+    return {
+        "version": VERSION,
+        "schema": readiness.list_revisions()[-1],
+        "database": read_url(database_url).location,
+        "settings": describe_settings(settings),
+    }
+
+
+def describe_settings(settings: Settings) -> dict[str, object]:
+    """Return the settings that differ from their defaults. Of secrets, and of URLs that may hold
+    them, only that they are set."""
     given: dict[str, object] = {}
     shown = settings.model_dump(mode="json")
     for name, field in type(settings).model_fields.items():
@@ -180,12 +190,7 @@ def describe_start(settings: Settings, database_url: str) -> dict[str, object]:
         if value != field.get_default(call_default_factory=True):
             hidden = isinstance(value, SecretStr) or name.endswith(("_url", "_id", "_prices"))
             given[name] = "(set)" if hidden else shown[name]
-    return {
-        "version": VERSION,
-        "schema": readiness.list_revisions()[-1],
-        "database": read_url(database_url).location,
-        "settings": given,
-    }
+    return given
 
 
 def watch_projects(services: Services) -> ChangeWatch:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from runward.domain.schema.validator import Validator
-from tests.deploy.kubernetes import list_pods, read_container, read_manifests, render
+from tests.deploy.kubernetes import CHART, list_pods, read_container, read_manifests, run
 from tests.docs.blocks import ROOT
 from tests.docs.conftest import Own
 from tests.docs.story import Story
@@ -49,6 +49,17 @@ def test_deploying(own: Own, tmp_path: Path) -> None:
     with Story("docs/how-to/deploying.md", own.client, tmp_path) as page:
         assert "docker compose up" in page.not_run()
         assert "docker build" in page.not_run()
+        image = page.not_run()
+    dockerfile = (ROOT / "Dockerfile").read_text("utf-8")
+    assert set(re.findall(r"--from=\w+ (\S+) (\S+)", image)) == {("/opt/venv", "/opt/venv")}
+    assert "python3 -m venv --without-pip /opt/venv" in dockerfile
+    written = (ROOT / "docs/how-to/deploying.md").read_text("utf-8")
+    [_, table, *_] = written.partition("| build argument |")[2].split("\n", 1)
+    named = set(re.findall(r"^\| `([A-Z_]+)` \|", table.partition("\n\n")[0], re.MULTILINE))
+    assert named == set(re.findall(r"^ARG (\w+)", dockerfile, re.MULTILINE))
+    assert all(
+        (ROOT / lock).is_file() for lock in re.findall(r"requirements-image[\w-]*\.lock", written)
+    )
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
     started = [service.get("command") for service in compose["services"].values()]
     assert started == [
@@ -77,25 +88,35 @@ def test_monitoring(own: Own, tmp_path: Path) -> None:
 
 def test_kubernetes(own: Own, tmp_path: Path) -> None:
     """tests/deploy renders and validates the manifests."""
-    values, certificates = tmp_path / "values.yaml", tmp_path / "certificates.yaml"
     with Story("docs/how-to/kubernetes.md", own.client, tmp_path) as page:
-        secret = page.not_run()
+        create = page.not_run()
+        values = tmp_path / "values.yaml"
         values.write_text(page.take("yaml").text, "utf-8")
-        commands = page.not_run() + page.not_run()
+        install = page.not_run()
+        apply = page.not_run()
+        certificates = tmp_path / "certificates.yaml"
         certificates.write_text(page.take("yaml").text, "utf-8")
-    named = set(re.findall(r"--from-literal=(\w+)=", secret))
-    assert "DATABASE_URL" in named
-    assert named <= {name for name, _ in settings()}
-    for folder in re.findall(r"deploy/\S+", commands):
-        assert (ROOT / folder).is_dir(), folder
-    done = render(
-        "existing-secret-values.yaml", "--values", str(values), "--values", str(certificates)
-    )
-    assert done.returncode == 0, done.stderr
-    api = list_pods(tuple(yaml.safe_load_all(done.stdout)))["api"]
-    given = {one["name"]: one.get("value") for one in read_container(api)["env"]}
-    assert given["RUNWARD_PUBLIC_URL"] == "https://agents.example.com"
-    assert given["SSL_CERT_FILE"] == "/etc/runward/ca.pem"
+    secret = set(re.findall(r"--from-literal=(\w+)=", create))
+    assert {"DATABASE_URL", "RUNWARD_SECRET_KEY"} <= secret <= {name for name, _ in settings()}
+    assert f"install runward {CHART.relative_to(ROOT)} " in install
+    done = run("helm", "lint", "--strict", CHART, "--values", values, "--values", certificates)
+    assert done.returncode == 0, done.stdout
+    [folder] = re.findall(r"apply -k deploy/kustomize/(\S+)", apply)
+    manifests = read_manifests(folder)
+    names = {f"{one['kind']}/{one['metadata']['name']}".lower() for one in manifests}
+    assert set(re.findall(r"(?:job|deployment)/[\w-]+", apply)) <= names
+    [name] = {one["metadata"]["namespace"] for one in manifests}
+    assert f"create namespace {name}" in create
+
+
+def test_systemd(own: Own, tmp_path: Path) -> None:
+    with Story("docs/how-to/systemd.md", own.client, tmp_path) as page:
+        commands = page.not_run() + page.not_run() + page.not_run()
+    for path in re.findall(r"\b(deploy/\S+)", commands):
+        assert [*ROOT.glob(path)], path
+    units = {path.name for path in (ROOT / "deploy/systemd").glob("*.service")}
+    started = set(re.findall(r"runward-[\w-]+@?", commands))
+    assert started - {"runward-"} <= {unit.removesuffix(".service") for unit in units}
 
 
 def pip(folder: Path) -> dict[str, str]:
