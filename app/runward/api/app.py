@@ -113,12 +113,13 @@ def _respond_to(error: Exception, request: Request) -> Response:
 
 
 def _log_request(scope: Scope, sender: ResponseSender, seconds: float) -> None:
-    """Log a request without its query, which can contain a token. The IDs of its project and run
-    are bound to the context."""
+    """Log a request. Its path can contain a token, so the path of its route is logged. The IDs of
+    its project and run are bound to the context."""
+    route = scope.get("route")
     log.info(
         "request",
         method=scope["method"],
-        path=scope["path"][:MAX_LOGGED_PATH],
+        path=scope["path"][:MAX_LOGGED_PATH] if route is None else route.path,
         status=sender.status,
         seconds=round(seconds, 4),
     )
