@@ -1,11 +1,21 @@
-# Runward without the embedded PostgreSQL: it needs DATABASE_URL.
+# Runward without the embedded PostgreSQL: it needs DATABASE_URL. See docs/how-to/deploying.md#build-the-image.
 ARG BASE=python:3.13-slim
 
 FROM ${BASE} AS build
+# The packages to install. requirements-image-core.lock omits the libraries for Anthropic, Google and Amazon Bedrock.
+ARG LOCK=requirements-image.lock
+# pip reads this variable. If it is empty, pip uses PyPI.
+ARG PIP_INDEX_URL
+# The certificates of the package index in PEM format, if it has none of a public authority.
+ARG CA_BUNDLE
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
-RUN python3 -m venv /opt/venv
-COPY requirements-image.lock .
-RUN /opt/venv/bin/python -m pip install --require-hashes --no-deps --requirement requirements-image.lock
+COPY requirements-image*.lock ./
+# Of botocore's descriptions of hundreds of services, Runward needs one.
+RUN python3 -m venv --without-pip /opt/venv \
+  && if [ -n "$CA_BUNDLE" ]; then printf '%s\n' "$CA_BUNDLE" > /tmp/ca.pem && export PIP_CERT=/tmp/ca.pem; fi \
+  && if [ -z "$PIP_INDEX_URL" ]; then unset PIP_INDEX_URL; fi \
+  && python3 -m pip --python /opt/venv/bin/python install --require-hashes --no-deps --requirement "$LOCK" \
+  && find /opt/venv -path '*/botocore/data/*' -prune -type d ! -name bedrock-runtime -exec rm -r {} +
 WORKDIR /srv/runward
 COPY app app
 COPY migrations migrations
@@ -15,7 +25,8 @@ RUN /opt/venv/bin/python -m compileall -q app migrations && chmod -R a+rX .
 
 FROM ${BASE}
 RUN groupadd --gid 10001 runward \
-  && useradd --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin runward
+  && useradd --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin runward \
+  && rm -rf /usr/local/bin/pip* /usr/local/lib/python3*/ensurepip /usr/local/lib/python3*/site-packages/pip*
 COPY --from=build /opt/venv /opt/venv
 COPY --from=build /srv/runward /srv/runward
 ENV PATH=/opt/venv/bin:$PATH PYTHONPATH=/srv/runward/app PYTHONUNBUFFERED=1 RUNWARD_HOST=0.0.0.0 RUNWARD_PORT=8080

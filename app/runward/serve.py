@@ -19,8 +19,8 @@ from runward.api.events.outdated import wake_outdated_followers
 from runward.api.http.address import check_address
 from runward.api.http.connections import make_limited_protocol
 from runward.api.http.response_sender import should_log
-from runward.api.openapi.descriptions import VERSION
 from runward.api.routers import ROUTERS
+from runward.api.schedules.slot_starter import SlotStarter
 from runward.console import pages, session
 from runward.domain.errors import OperatorError
 from runward.metrics.event_loop import measure_lag
@@ -32,6 +32,7 @@ from runward.store.live.listener import Listener
 from runward.store.postgres.addresses import read_url
 from runward.store.registry import plugin_sync
 from runward.tools import signing
+from runward.version import VERSION
 from runward.wiring import open_services
 from runward.worker.main import Worker
 from runward.worker.process import run_worker
@@ -85,7 +86,8 @@ async def run_process(
         background = _start_background(services, worker, with_api=with_api)
         parts: set[asyncio.Task[None]] = set()
         if worker is not None:
-            working = run_worker(worker, stop, settings.drain_seconds, VERSION)
+            start_slot = build_slot_starter(services).start
+            working = run_worker(worker, stop, settings.drain_seconds, VERSION, start_slot)
             parts.add(asyncio.create_task(working, name="worker"))
         if with_api:
             serve = _serve_http(settings, services, stop, ready)
@@ -169,8 +171,18 @@ async def _prepare_database(settings: Settings, services: Services) -> None:
 
 
 def describe_start(settings: Settings, database_url: str) -> dict[str, object]:
-    """What a process is, for its log: version, schema, database, and the settings that differ from
-    their defaults. Of secrets, and of URLs that may hold them, only that they are set."""
+    """What a process is, for its log: version, schema, database and settings."""
+    return {
+        "version": VERSION,
+        "schema": readiness.list_revisions()[-1],
+        "database": read_url(database_url).location,
+        "settings": describe_settings(settings),
+    }
+
+
+def describe_settings(settings: Settings) -> dict[str, object]:
+    """Return the settings that differ from their defaults. Of secrets, and of URLs that may hold
+    them, only that they are set."""
     given: dict[str, object] = {}
     shown = settings.model_dump(mode="json")
     for name, field in type(settings).model_fields.items():
@@ -178,12 +190,7 @@ def describe_start(settings: Settings, database_url: str) -> dict[str, object]:
         if value != field.get_default(call_default_factory=True):
             hidden = isinstance(value, SecretStr) or name.endswith(("_url", "_id", "_prices"))
             given[name] = "(set)" if hidden else shown[name]
-    return {
-        "version": VERSION,
-        "schema": readiness.list_revisions()[-1],
-        "database": read_url(database_url).location,
-        "settings": given,
-    }
+    return given
 
 
 def watch_projects(services: Services) -> ChangeWatch:
@@ -198,6 +205,11 @@ def watch_projects(services: Services) -> ChangeWatch:
     )
     services.queue.worker = NoWorker(watch.carry)
     return watch
+
+
+def build_slot_starter(services: Services) -> SlotStarter:
+    """A worker also needs the API, which accepts the runs of schedules."""
+    return SlotStarter(services.storage, services.registry, services.queue)
 
 
 def build_listener(services: Services, worker: Worker | None, *, with_api: bool) -> Listener:
@@ -256,7 +268,12 @@ async def _serve_http(
     stop: asyncio.Event,
     ready: Callable[[Services], None] | None,
 ) -> None:
-    app = create_app(services, (*ROUTERS, session.router(), pages.router()), hosts=settings.hosts)
+    app = create_app(
+        services,
+        (*ROUTERS, session.router(), pages.router()),
+        hosts=settings.hosts,
+        logs_requests=settings.access_log,
+    )
     server = _make_server(settings, app, settings.port)
     serving = asyncio.create_task(server.serve())
     stopping = asyncio.create_task(stop.wait())

@@ -56,6 +56,9 @@ def _lowercase(value: Any) -> Any:
     return value.lower() if isinstance(value, str) else value
 
 
+CaptureContent = Annotated[Literal["no_content", "span_only"], BeforeValidator(_lowercase)]
+
+
 def _check_base_url(value: str) -> str:
     """Return the address without a slash at its end, because paths are appended. Raises
     ValueError."""
@@ -175,6 +178,8 @@ class Settings(BaseSettings):
     allowed_hosts: Annotated[tuple[HostPattern, ...], NoDecode, BeforeValidator(_split_commas)] = ()
     """Names that requests may have in `Host`, comma-separated; `*.example.com` covers subdomains,
     and `*` all names. Without it: loopback, HOST, and the host of PUBLIC_URL."""
+    access_log: bool = True
+    """Whether each request is logged."""
     max_connections: Annotated[int, Field(ge=1)] = 2000
     """Open client connections of one API process. More are answered 503 and closed."""
     bootstrap_key: Annotated[SecretStr, Field(min_length=32)] | None = None
@@ -271,6 +276,20 @@ class Settings(BaseSettings):
     """For models named `bedrock:…`, instead of the key pair."""
     bedrock_base_url: BaseUrl | None = Field(None, validation_alias="BEDROCK_BASE_URL")
     """An endpoint to use instead of Amazon's of that region."""
+    otel_exporter_otlp_endpoint: str | None = Field(
+        None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT"
+    )
+    """Address of the OpenTelemetry collector that receives traces, as OTLP over HTTP."""
+    otel_exporter_otlp_traces_endpoint: str | None = Field(
+        None, validation_alias="OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+    )
+    """The same for traces only, with the path."""
+    otel_sdk_disabled: bool = Field(default=False, validation_alias="OTEL_SDK_DISABLED")
+    """Whether no traces are exported."""
+    otel_capture_content: CaptureContent = Field(
+        "no_content", validation_alias="OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+    )
+    """Whether spans contain messages, arguments and results: `span_only` or `no_content`."""
 
     @field_validator("public_url")
     @classmethod
@@ -280,6 +299,11 @@ class Settings(BaseSettings):
                 "is required with RUNWARD_PORT=0, because callback URLs contain the port"
             )
         return value
+
+    @property
+    def exports_traces(self) -> bool:
+        endpoint = self.otel_exporter_otlp_endpoint or self.otel_exporter_otlp_traces_endpoint
+        return endpoint is not None and not self.otel_sdk_disabled
 
     @property
     def base_url(self) -> str:

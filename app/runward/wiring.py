@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import SecretStr
 
-from runward.domain.errors import McpUnreachableError, UnavailableError
+from runward.domain.errors import McpUnreachableError, OperatorError, UnavailableError
 from runward.domain.ids import ProjectId
 from runward.domain.registry.mcp_servers import ListedTool
 from runward.domain.retention import DataClass, RetentionLimits
@@ -29,6 +29,7 @@ from runward.loop.engine import (
 from runward.loop.inline_tools import InlineTools
 from runward.loop.notices import Notices
 from runward.loop.project_cache import AgentCache, PolicyCache, ProjectModels
+from runward.loop.spans import Tracing
 from runward.loop.toolbox import Toolbox
 from runward.services import (
     Access,
@@ -93,7 +94,6 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         feed, toolbox = Feed(Relay(database.autocommit)), Toolbox(database.pool, vault)
         posts = SignedPostClient(egress)
         webhook = WebhookInvoker(posts, _report_unreadable(secrets))
-        public_url = settings.base_url
         project_models = ProjectModels(models, secrets, egress.check_target)
         policies = PolicyCache(database.pool, vault)
         inline = InlineTools(vault, policies, secrets)
@@ -106,12 +106,13 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
                 await stack.enter_async_context(Notices(toolbox, inline, webhook)),
             ),
             models=ModelAccess(project_models, _build_prices(settings), secrets, feed),
+            tracing=_close_with(stack, _build_tracing(settings)),
             tools=ToolAccess(
                 toolbox=toolbox,
                 inline=inline,
                 rules=ToolRules(plugins, _close_with(stack, RuleEvaluator())),
                 invokers=_build_executors(webhook, plugins, mcp),
-                callback=_build_callback_maker(vault, public_url),
+                callback=_build_callback_maker(vault, settings.base_url),
                 timeout=settings.tool_timeout_seconds,
             ),
             guards=Guards(GuardClient(posts, plugins.run_guardrail, plugins.run_hook), policies),
@@ -119,9 +120,9 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         )
         yield Services(
             storage=Storage(database, vault),
-            access=_build_access(database, vault, public_url),
-            limits=_build_limits(settings),
+            access=_build_access(database, vault, settings.base_url),
             retention=_build_retention(settings),
+            limits=_build_limits(settings),
             registry=_build_registry(engine, AgentCache(database.pool), mcp, egress),
             queue=RunQueue(
                 accept=await stack.enter_async_context(GroupCommit(accepts.write)),
@@ -282,6 +283,20 @@ def _reveal(secret: SecretStr | None) -> str | None:
 
 def _build_prices(settings: Settings) -> Prices:
     return Prices({name: Price(**dict(one)) for name, one in settings.model_prices.items()})
+
+
+def _build_tracing(settings: Settings) -> Tracing:
+    if not settings.exports_traces:
+        return Tracing()
+    try:
+        from runward.loop import recorded_spans  # noqa: PLC0415  # the SDK takes 0.1 s
+    except ImportError as error:
+        raise OperatorError(
+            "OTEL_EXPORTER_OTLP_ENDPOINT is set, but OpenTelemetry's SDK is not installed. Install "
+            "`runward[tracing]`, or remove the variable."
+        ) from error
+    with_content = settings.otel_capture_content == "span_only"
+    return recorded_spans.open_tracing(with_content=with_content)
 
 
 def _build_egress(settings: Settings) -> Egress:

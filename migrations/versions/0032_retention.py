@@ -8,7 +8,7 @@ from alembic import op
 from sqlalchemy.dialects import postgresql
 
 revision = "0032"
-down_revision = "0030"
+down_revision = "0031b"
 branch_labels = None
 depends_on = None
 

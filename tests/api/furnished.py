@@ -32,6 +32,12 @@ BODIES: dict[str, Json] = {
     "register_agent": {"name": "mine", "model": "offline:rules"},
     "update_agent": {"description": "changed"},
     "put_policy": {"guardrails": []},
+    "create_schedule": {
+        "name": "mine",
+        "cron": "0 0 1 1 *",
+        "run": {"model": "offline:rules", "input": "hi"},
+    },
+    "update_schedule": {"name": "changed"},
     "create_webhook_endpoint": {"url": "http://127.0.0.1:9/", "events": ["approval.expired"]},
     "update_webhook_endpoint": {"description": "changed"},
     "put_retention": {"runs": 30_000},
@@ -64,6 +70,7 @@ UNKNOWN: Json = {
     "delivery_id": "wd_" + "f" * 32,
     "resource_id": "run_" + "f" * 32,
     "erasure_id": "era_" + "f" * 32,
+    "schedule_id": "sched_" + "f" * 32,
     "call_id": "c9",
     "name": "nobody",
     "token": "AAAA",
@@ -94,8 +101,10 @@ def furnish(project: Project, mcp_url: str) -> Things:
     conversation = session["id"].replace("sess_", "conv_")
     item = {"role": "user", "content": "hi"}
     project.client.call("POST", f"/v1/conversations/{conversation}/items", {"items": [item]})
+    schedule = project.client.call("POST", "/v1/schedules", BODIES["create_schedule"])
     ids = {
         "run_id": run["id"],
+        "schedule_id": schedule["id"],
         "response_id": "resp_" + run["id"].removeprefix("run_"),
         "session_id": session["id"],
         "approval_id": approval["id"],
@@ -143,7 +152,7 @@ def snapshot(project: Project) -> list[Json]:
     """Everything that can be read of a project."""
     admin = project.key("admin")
     paths = ["/v1/runs", "/v1/sessions", "/v1/approvals", "/v1/tools", "/v1/agents"]
-    paths += ["/v1/mcp_servers", "/v1/secrets"]
+    paths += ["/v1/mcp_servers", "/v1/secrets", "/v1/schedules"]
     endpoints = admin.call("GET", "/v1/webhook_endpoints")
     keys = [key["id"] for key in admin.call("GET", "/v1/keys", limit=200, order="asc")["data"][:2]]
     return [*(project.client.call("GET", path) for path in paths), endpoints, {"keys": keys}]

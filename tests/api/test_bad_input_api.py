@@ -17,7 +17,7 @@ import httpx2
 import pytest
 
 from tests.api.contract import OPENAI_PATHS, Operation
-from tests.api.furnished import furnish_retention, furnish_webhook
+from tests.api.furnished import BODIES, furnish_retention, furnish_webhook
 from tests.api.project import ALL_SCOPES, CheckedClient, Project, Running, call
 from tests.support.models.chat_server import calls
 from tests.support.services.client import NO_TLS, Json
@@ -52,6 +52,8 @@ GOOD: dict[str, Json] = {
     "put_secret": {"value": "mine"},
     "register_agent": {"name": "mine", "model": "offline:rules"},
     "update_agent": {"description": "changed"},
+    "create_schedule": BODIES["create_schedule"],
+    "update_schedule": {"name": "changed"},
     "create_webhook_endpoint": {"url": "http://127.0.0.1:9/"},
     "update_webhook_endpoint": {"description": "changed"},
     "put_retention": {"runs": 30_000},
@@ -342,7 +344,7 @@ class Stage:
 
     def snapshot(self) -> list[Any]:
         paths = ["/v1/runs", "/v1/approvals", "/v1/tools", "/v1/agents", "/v1/keys", "/v1/secrets"]
-        paths.append("/v1/webhook_endpoints")
+        paths += ["/v1/webhook_endpoints", "/v1/schedules"]
         shown: list[Any] = [self.client.call("GET", path, limit=200) for path in paths]
         path = f"/v1/runs/{self.values['run_id']}"
         shown += [self.client.call("GET", path + end) for end in ("", "/events", "/tool_calls")]
@@ -359,7 +361,9 @@ def stage(project: Project) -> Iterator[Stage]:
     project.client.call("POST", "/v1/agents", {"name": "clerk", "model": "offline:rules"})
     session = project.client.call("POST", "/v1/sessions", {"state": {"mine": True}})
     made = project.new_key("runs:read")
+    schedule = project.client.call("POST", "/v1/schedules", BODIES["create_schedule"])
     values: Json = {
+        "schedule_id": schedule["id"],
         "session_id": session["id"],
         "run_id": run["id"],
         "response_id": "resp_" + run["id"].removeprefix("run_"),

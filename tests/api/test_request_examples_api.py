@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from runward.api.openapi.examples import METRICS
+from tests.api.furnished import furnish_webhook
 from tests.api.project import ALL_SCOPES, Project, Running, call
 from tests.api.test_openapi_api import COMMITTED
 from tests.support.mcp.server import McpServer
@@ -105,8 +106,17 @@ def conversation(project: Project) -> Found:
     return {"{session_id}": session["id"], "{conversation_id}": ours, RUN_ID: run["id"]}
 
 
+def webhook_endpoint(project: Project) -> Found:
+    return {"{endpoint_id}": furnish_webhook(project)["endpoint_id"]}
+
+
 def this_project(project: Project) -> Found:
     return {"{project_id}": project.id}
+
+
+def schedule(project: Project) -> Found:
+    body = {"name": "test", "cron": "0 0 1 1 *", "run": {"model": "offline:rules", "input": "go"}}
+    return {"{schedule_id}": project.client.call("POST", "/v1/schedules", body)["id"]}
 
 
 DIGEST = DOCUMENT["components"]["examples"]["Approval"]["value"]["digest"]
@@ -130,8 +140,12 @@ BEFORE: Mapping[str, Callable[[Project], Found]] = {
     "update_tool": tool,
     "test_tool": tool,
     "update_agent": clerk,
+    "update_webhook_endpoint": webhook_endpoint,
     "create_project_key": this_project,
+    "create_schedule": clerk,
+    "update_schedule": schedule,
 }
+WITH_EVERY_SCOPE = ("create_key", "create_webhook_endpoint", "update_webhook_endpoint")
 NAMED_AFTER_IT = {"put_secret": "CRM_TOKEN"}
 
 
@@ -145,7 +159,7 @@ def test_a_request_in_the_document_is_taken(
         sent, path = sent.replace(shown, real), path.replace(shown, real)
     path = path.replace("{name}", NAMED_AFTER_IT.get(operation, "{name}"))
     client = running.operator if operation.startswith("create_project") else project.client
-    if operation == "create_key":
+    if operation in WITH_EVERY_SCOPE:
         client = project.key(*ALL_SCOPES)
     response = client.request(method.upper(), path, json.loads(sent))
     assert response.status_code < 300, response.text

@@ -27,6 +27,7 @@ RUN_FIELDS = {
     "session_id",
     "continued_from",
     "parent_run_id",
+    "schedule_id",
     "turn",
     "usage",
     "output",

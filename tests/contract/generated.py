@@ -101,7 +101,8 @@ def covered_by(report: Path) -> Covered:
         [(kind, event)] = json.loads(line).items()
         if kind == "LoadingFinished":
             covered.declared = event["statistic"]["transitions"]["total"]
-        if kind.endswith("Error"):
+        # For some random values, the generator itself finds no array. Other tests check schemas.
+        if kind.endswith("Error") and event.get("value", {}).get("type") != "InvalidSchema":
             covered.failures.append(line[:2000])
         if kind == "ScenarioFinished":
             checks = event["recorder"].get("checks", {}).values()

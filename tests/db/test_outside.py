@@ -59,7 +59,11 @@ def nobody(abandoned: Iterable[AbandonedCall]) -> None:
     list(abandoned)
 
 
-def reaper(store: Store, wake_deliveries: Callable[[], None] = lambda: None) -> Reaper:
+def reaper(
+    store: Store,
+    wake_deliveries: Callable[[], None] = lambda: None,
+    wake_schedules: Callable[[], None] = lambda: None,
+) -> Reaper:
     quarantine = Quarantine(store.pool)
     return Reaper(
         store.database,
@@ -69,6 +73,7 @@ def reaper(store: Store, wake_deliveries: Callable[[], None] = lambda: None) -> 
         Cleaner(store.database, RETENTION),
         enqueue_notices=nobody,
         wake_deliveries=wake_deliveries,
+        wake_schedules=wake_schedules,
     )
 
 

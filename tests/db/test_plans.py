@@ -33,15 +33,17 @@ from runward.store.runs.backlog import BacklogReader
 from runward.store.runs.search import RunFilter, search_runs
 from runward.store.runs.sweep import HeldLease
 from runward.store.runs.writers import AcceptWriter
+from runward.store.schedules import schedules, slots
 from tests.db.store import APPROVER, LEASE, MODEL, PROJECT, Store, new_run, pay, step
 
 SEED: Final = """
 INSERT INTO runs (project_id, id, status, agent, config, last_seq, deadline_at,
-  lease_expires_at, ended_at)
+  lease_expires_at, ended_at, schedule_id)
 SELECT :p, gen_random_uuid(), s.status, 'agent ' || n % 50, '{"model": "some model"}', 1,
   CASE WHEN n % 10 = 0 THEN now() + interval '1 day' END,
   CASE WHEN s.status = 'in_progress' THEN now() + interval '1 day' END,
-  CASE WHEN s.status IN ('completed', 'failed') THEN now() END
+  CASE WHEN s.status IN ('completed', 'failed') THEN now() END,
+  CASE WHEN n % 5 = 0 THEN md5((n % 50)::text)::uuid END
 FROM generate_series(1, 100000) n, LATERAL (SELECT CASE
   WHEN n % 100 < 3 THEN 'queued' WHEN n % 100 < 5 THEN 'in_progress'
   WHEN n % 100 < 10 THEN 'requires_action' WHEN n % 100 < 15 THEN 'failed'
@@ -75,6 +77,14 @@ SELECT project_id, gen_random_uuid(), id, 'approve', 'pay', 1 FROM runs LIMIT 20
 INSERT INTO idempotency_keys (project_id, key, route, body_digest, expires_at)
 SELECT :p, gen_random_uuid()::text, 'POST', 'd', now() + interval '1 day'
 FROM generate_series(1, 100000);
+INSERT INTO schedules (project_id, id, name, cron, time_zone, run, overlap, misfires, enabled,
+  created_by, next_at, due_at)
+SELECT :p, gen_random_uuid(), 's', '* * * * *', 'UTC', '{}', 'skip', 'once', true,
+  gen_random_uuid(), at, at
+FROM (SELECT now() + (n - 20) * interval '1 second' AS at FROM generate_series(1, 20000) n) s;
+INSERT INTO schedule_slots (project_id, schedule_id, slot_at, status, skip_reason)
+SELECT :p, md5((n % 50)::text)::uuid, now() - n * interval '1 minute', 'skipped', 'missed'
+FROM generate_series(1, 100000) n;
 INSERT INTO api_keys (project_id, id, name, secret_hmac, scopes)
 SELECT :p, gen_random_uuid(), 'k', sha256(n::text::bytea), '{}' FROM generate_series(1, 20000) n;
 """
@@ -91,12 +101,15 @@ LARGE: Final = frozenset(
         "remembered_decisions",
         "idempotency_keys",
         "api_keys",
+        "schedules",
+        "schedule_slots",
     }
 )
 WHICH_RUNS: Final = (
     RunFilter(),
     RunFilter(statuses=[RunStatus.FAILED], agent="agent 7"),
     RunFilter(session=SessionId(mint())),
+    RunFilter(schedule=mint()),
     RunFilter(created_from=datetime(2020, 1, 1, tzinfo=UTC), created_before=datetime.now(UTC)),
     RunFilter(ids=(mint(), mint())),
     RunFilter(text="nowhere to be found"),
@@ -107,10 +120,18 @@ RUNNING: Final = frozenset(
 """The statements that every run sends."""
 A_DAY: Final = RetentionLimits(dict.fromkeys(DataClass, 1), {})
 READ_WHOLE: Final = frozenset(
-    {"runs_queued", "runs_in_progress", "runs_open_children", "approvals_expiry"}
+    {
+        "runs_queued",
+        "runs_in_progress",
+        "runs_open_children",
+        "approvals_expiry",
+        "runs_schedule_waiting",
+        "schedules_project_due",
+    }
 )
 """Partial indexes that a sweep or a scrape may read from end to end: the queue, what is worked on,
-open child runs, and pending approvals."""
+open child runs, pending approvals, and waiting runs of schedules. Of the projects with schedules, a
+claim reads the first."""
 
 
 @dataclass
@@ -191,6 +212,13 @@ async def crash_loops(tx: Tx) -> object:
     return await sweep.list_crash_loops(tx, LEASE)
 
 
+async def claim_slots(tx: Tx) -> None:
+    await tx.execute(text(slots.DUE))
+    await tx.execute(text(slots.STRANDED))
+    for due in await slots.claim_slots(tx, 16, 4, {PROJECT: 2}):
+        await slots.list_open_runs(tx, due, 100)
+
+
 async def list_erasures(tx: Tx) -> object:
     return await erasure.list_due(tx, sweep.BATCH)
 
@@ -206,6 +234,9 @@ async def sweeps(store: Store, sent: Sent) -> None:
         crash_loops,
         list_erasures,
         sweep.delete_expired_idempotency_keys,
+        claim_slots,
+        slots.delete_old,
+        slots.wake_waiting,
     ):
         sent.by = find.__name__
         async with store.pool.begin() as tx:
@@ -304,6 +335,7 @@ async def reads(tx: Tx, sent: Sent, states: list[RunState]) -> None:
             sent.by = f"child runs {page}"
             await search_runs(tx, PROJECT, RunFilter(parent=run), **page)
             await search_runs(tx, PROJECT, RunFilter(parent=run, text="x"), **page)
+            await schedules.list_schedules(tx, PROJECT, **page)
             sent.by = f"calls of a tool {page}"
             await tool_history.list_past_calls(tx, PROJECT, "pay", **page)
 

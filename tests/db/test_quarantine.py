@@ -6,15 +6,16 @@ from uuid import UUID
 
 import pytest
 
-from runward.api.openapi.descriptions import VERSION
 from runward.api.runs.cancel import cancel
 from runward.domain import errors as e
 from runward.domain.run.state import RunState
 from runward.domain.run.status import Move
+from runward.serve import build_slot_starter
 from runward.settings import Settings
 from runward.store.runs import approvals, failed_claims, queries, queue, sweep, views
 from runward.store.runs.gate import Ending
 from runward.store.runs.quarantine import Quarantine, end_unreadable
+from runward.version import VERSION
 from runward.wiring import open_services
 from runward.worker.cleaner import Cleaner
 from runward.worker.main import Worker
@@ -54,6 +55,7 @@ def reaper(store: Store, quarantine: Quarantine) -> Reaper:
         Cleaner(store.database, RETENTION),
         enqueue_notices=lambda _: None,
         wake_deliveries=lambda: None,
+        wake_schedules=lambda: None,
     )
 
 
@@ -93,7 +95,9 @@ async def test_a_worker_ends_a_run_that_it_cannot_read_and_goes_on(store: Store)
     stop = asyncio.Event()
     async with open_services(settings, store.url) as services:
         worker = Worker(services, concurrency=8, lease=LEASE)
-        working = asyncio.create_task(run_worker(worker, stop, LEASE, VERSION))
+        working = asyncio.create_task(
+            run_worker(worker, stop, LEASE, VERSION, build_slot_starter(services).start)
+        )
         for run, wanted in ((good, "completed"), (unread, "failed"), (unloadable, "failed")):
             await store.until("SELECT status FROM runs WHERE id = :id", wanted, id=run.id)
         assert services.queue.quarantine.count == 2

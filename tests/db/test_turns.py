@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
-from runward.api.openapi.descriptions import VERSION
 from runward.domain.run.config import AgentConfig
-from runward.serve import build_listener
+from runward.serve import build_listener, build_slot_starter
 from runward.services import Services
 from runward.settings import Settings
 from runward.store.postgres.db import mint
 from runward.store.runs import queue
+from runward.version import VERSION
 from runward.wiring import open_services
 from runward.worker import main, turns
 from runward.worker.main import Worker
@@ -63,7 +63,11 @@ async def working(store: Store, *, concurrency: int = 8) -> AsyncGenerator[Proce
             asyncio.create_task(listener.run()),
             asyncio.create_task(services.live.feed.run_relay()),
         ]
-        task = asyncio.create_task(run_worker(worker, stop, timedelta(seconds=5), VERSION))
+        task = asyncio.create_task(
+            run_worker(
+                worker, stop, timedelta(seconds=5), VERSION, build_slot_starter(services).start
+            )
+        )
         try:
             yield process
         finally:

@@ -14,7 +14,6 @@ import pytest
 from sqlalchemy import make_url, text
 from sqlalchemy.exc import ProgrammingError
 
-from runward.api.openapi.descriptions import VERSION
 from runward.api.probes import check_liveness
 from runward.domain.errors import UnavailableError
 from runward.domain.ids import RunId
@@ -24,6 +23,7 @@ from runward.domain.run.outcomes import Done, Outcome
 from runward.domain.run.state import RunState, Segment, SegmentKind
 from runward.domain.run.status import Move
 from runward.loop.unreadable_secrets import LONGEST_UNREADABLE_DELAY, UNREADABLE_DELAY
+from runward.serve import build_slot_starter
 from runward.services import Services
 from runward.settings import Settings
 from runward.store.live.carried import CommittedEvents
@@ -32,6 +32,7 @@ from runward.store.runs import sweep
 from runward.store.runs.gate import Ending
 from runward.store.runs.queue import MAX_CLAIMS, HeldLease
 from runward.tools.base import Invocation
+from runward.version import VERSION
 from runward.wiring import open_services
 from runward.worker import leases as leases_module
 from runward.worker.leases import Heartbeat, HeartbeatStoppedError
@@ -311,7 +312,9 @@ class Bench:
     async def working(self, drain: timedelta = LEASE) -> AsyncGenerator[Worker]:
         """It has been drained when this is left."""
         worker = self.worker()
-        task = asyncio.create_task(run_worker(worker, self.stop, drain, VERSION))
+        task = asyncio.create_task(
+            run_worker(worker, self.stop, drain, VERSION, build_slot_starter(self.services).start)
+        )
         yield worker
         self.stop.set()
         await task
@@ -391,7 +394,9 @@ async def test_a_worker_whose_task_has_ended_is_not_alive_while_its_calls_go_on(
     worker = bench.worker()
     bench.services.queue.worker = worker
     await bench.accept("pay()", tools=["pay"])
-    task = asyncio.create_task(run_worker(worker, bench.stop, LEASE, VERSION))
+    task = asyncio.create_task(
+        run_worker(worker, bench.stop, LEASE, VERSION, build_slot_starter(bench.services).start)
+    )
     await bench.until_called()
     assert (await check_liveness(bench.services.queue)).status == "ok"
     await bench.store.sql("ALTER TABLE approvals RENAME TO gone")  # the next sweep fails

@@ -29,6 +29,7 @@ def test_the_examples(project: Project, tmp_path: Path) -> None:
         assert "completed: " in page.sh()
         assert "answered ask_user" in page.sh()
         assert "continued from run_" in page.sh()
+        assert "completed: " in page.sh()
         page.serve(until="Listening on")
         assert "completed\nstock_count" in page.sh()
         assert "approved refund" in page.sh()

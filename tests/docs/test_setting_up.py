@@ -1,17 +1,15 @@
 """The pages that start the service: for the first time, on servers, with the examples."""
 
-import json
 import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from runward.domain.schema.validator import Validator
-from runward.settings import Settings
+from tests.deploy.kubernetes import CHART, list_pods, read_container, read_manifests, run
 from tests.docs.blocks import ROOT
 from tests.docs.conftest import Own
 from tests.docs.story import Story
@@ -50,6 +48,18 @@ def test_getting_started(own: Own, tmp_path: Path) -> None:
 def test_deploying(own: Own, tmp_path: Path) -> None:
     with Story("docs/how-to/deploying.md", own.client, tmp_path) as page:
         assert "docker compose up" in page.not_run()
+        assert "docker build" in page.not_run()
+        image = page.not_run()
+    dockerfile = (ROOT / "Dockerfile").read_text("utf-8")
+    assert set(re.findall(r"--from=\w+ (\S+) (\S+)", image)) == {("/opt/venv", "/opt/venv")}
+    assert "python3 -m venv --without-pip /opt/venv" in dockerfile
+    written = (ROOT / "docs/how-to/deploying.md").read_text("utf-8")
+    [_, table, *_] = written.partition("| build argument |")[2].split("\n", 1)
+    named = set(re.findall(r"^\| `([A-Z_]+)` \|", table.partition("\n\n")[0], re.MULTILINE))
+    assert named == set(re.findall(r"^ARG (\w+)", dockerfile, re.MULTILINE))
+    assert all(
+        (ROOT / lock).is_file() for lock in re.findall(r"requirements-image[\w-]*\.lock", written)
+    )
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
     started = [service.get("command") for service in compose["services"].values()]
     assert started == [
@@ -69,65 +79,44 @@ def test_monitoring(own: Own, tmp_path: Path) -> None:
         config.write_text(page.take("yaml").text, "utf-8")
     (tmp_path / prometheus.ALERTS.name).write_text(prometheus.ALERTS.read_text("utf-8"), "utf-8")
     assert "SUCCESS" in prometheus.promtool("check", "config", config)
-    worker = read_manifests()["Deployment", "runward-worker"]["spec"]["template"]["spec"]
-    [port] = worker["containers"][0]["ports"]
+    worker = read_container(list_pods(read_manifests("base"))["worker"])
+    [port] = worker["ports"]
     jobs = yaml.safe_load(config.read_text("utf-8"))["scrape_configs"]
     targets = [one for job in jobs for one in job["static_configs"][0]["targets"]]
     assert {one.partition(":")[2] for one in targets} == {"8080", str(port["containerPort"])}
-    scaled = read_manifests()["ScaledObject", "runward-worker"]["spec"]
-    assert ("Deployment", scaled["scaleTargetRef"]["name"]) in read_manifests()
-
-
-def read_manifests() -> dict[tuple[str, str], Any]:
-    """Return the Kubernetes manifests by kind and name."""
-    files = sorted((ROOT / "examples/kubernetes").glob("*.yaml"))
-    found = [one for file in files for one in yaml.safe_load_all(file.read_text("utf-8"))]
-    return {(one["kind"], one["metadata"]["name"]): one for one in found}
 
 
 def test_kubernetes(own: Own, tmp_path: Path) -> None:
+    """tests/deploy renders and validates the manifests."""
     with Story("docs/how-to/kubernetes.md", own.client, tmp_path) as page:
-        commands = page.not_run()
-    for file in re.findall(r"-f (\S+)", commands):
-        assert (ROOT / file).is_file(), file
-    manifests = read_manifests()
-    config = manifests["ConfigMap", "runward"]["data"]
-    secret = set(re.findall(r"--from-literal=(\w+)=", commands))
-    assert {*config, *secret} <= {name for name, _ in settings()}
-    assert "DATABASE_URL" in secret
-    values = {name.removeprefix("RUNWARD_").lower(): value for name, value in config.items()}
-    assert Settings.model_validate(values).allowed_hosts
-    assert "job/runward-migrate" in commands
-    probes = json.loads((ROOT / "openapi/openapi.json").read_text("utf-8"))["paths"]
-    dockerfile = (ROOT / "Dockerfile").read_text("utf-8")
-    pods = {
-        "migrate": manifests["Job", "runward-migrate"],
-        "api": manifests["Deployment", "runward-api"],
-        "worker": manifests["Deployment", "runward-worker"],
-    }
-    for name, owner in pods.items():
-        template = owner["spec"]["template"]
-        pod = template["spec"]
-        assert not pod["enableServiceLinks"]
-        assert f"USER {pod['securityContext']['runAsUser']}:" in dockerfile
-        [container] = pod["containers"]
-        assert container["command"] == ["python", "-m", "runward", name]
-        assert {*container["envFrom"][0], *container["envFrom"][1]} == {"configMapRef", "secretRef"}
-        assert container["securityContext"]["readOnlyRootFilesystem"]
-        ports = {one["name"] for one in container.get("ports", ())}
-        for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-            if probe in container:
-                assert container[probe]["httpGet"]["path"] in probes
-                assert container[probe]["httpGet"]["port"] in ports
-        if name != "migrate":
-            assert owner["spec"]["selector"]["matchLabels"] == template["metadata"]["labels"]
-    drain = Settings.model_fields["drain_seconds"].default.total_seconds()
-    assert pods["worker"]["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] > drain
-    service, api = manifests["Service", "runward-api"], pods["api"]["spec"]["template"]
-    assert service["spec"]["selector"] == api["metadata"]["labels"]
-    [port] = api["spec"]["containers"][0]["ports"]
-    assert f"RUNWARD_PORT={port['containerPort']}" in dockerfile
-    assert service["spec"]["ports"][0]["targetPort"] == port["name"]
+        create = page.not_run()
+        values = tmp_path / "values.yaml"
+        values.write_text(page.take("yaml").text, "utf-8")
+        install = page.not_run()
+        apply = page.not_run()
+        certificates = tmp_path / "certificates.yaml"
+        certificates.write_text(page.take("yaml").text, "utf-8")
+    secret = set(re.findall(r"--from-literal=(\w+)=", create))
+    assert {"DATABASE_URL", "RUNWARD_SECRET_KEY"} <= secret <= {name for name, _ in settings()}
+    assert f"install runward {CHART.relative_to(ROOT)} " in install
+    done = run("helm", "lint", "--strict", CHART, "--values", values, "--values", certificates)
+    assert done.returncode == 0, done.stdout
+    [folder] = re.findall(r"apply -k deploy/kustomize/(\S+)", apply)
+    manifests = read_manifests(folder)
+    names = {f"{one['kind']}/{one['metadata']['name']}".lower() for one in manifests}
+    assert set(re.findall(r"(?:job|deployment)/[\w-]+", apply)) <= names
+    [name] = {one["metadata"]["namespace"] for one in manifests}
+    assert f"create namespace {name}" in create
+
+
+def test_systemd(own: Own, tmp_path: Path) -> None:
+    with Story("docs/how-to/systemd.md", own.client, tmp_path) as page:
+        commands = page.not_run() + page.not_run() + page.not_run()
+    for path in re.findall(r"\b(deploy/\S+)", commands):
+        assert [*ROOT.glob(path)], path
+    units = {path.name for path in (ROOT / "deploy/systemd").glob("*.service")}
+    started = set(re.findall(r"runward-[\w-]+@?", commands))
+    assert started - {"runward-"} <= {unit.removesuffix(".service") for unit in units}
 
 
 def pip(folder: Path) -> dict[str, str]:

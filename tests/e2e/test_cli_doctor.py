@@ -4,8 +4,10 @@ ones."""
 import asyncio
 import json
 import re
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import make_url
@@ -48,7 +50,7 @@ def refund(service: Service) -> Iterator[str]:
 def examined(
     tmp_path: Path,
     service: Service,
-    *,
+    *options: str,
     without: tuple[str, ...] = (),
     forked: bool = True,
     **env: str,
@@ -62,7 +64,9 @@ def examined(
         "OPENAI_API_KEY": "sk-test",
     } | env
     run = runward.run_fork if forked else runward.run_process
-    done = run("doctor", **{name: one for name, one in names.items() if name not in without})
+    done = run(
+        "doctor", *options, **{name: one for name, one in names.items() if name not in without}
+    )
     database = re.sub(
         r"PostgreSQL at \S+, port \d+, database \w+",
         "PostgreSQL at db.example, port 5432, database runward",
@@ -183,3 +187,81 @@ def test_an_empty_machine_is_told_how_to_begin(tmp_path: Path) -> None:
     assert re.search(r"^warn +database .*no embedded database", done.out, re.M)
     assert re.search(r"^warn +api ", done.out, re.M)
     assert not (tmp_path / "none").exists()
+
+
+def read_bundle(path: Path) -> dict[str, Any]:
+    """Return the files of a bundle by name, and JSON files as values."""
+    with zipfile.ZipFile(path) as archive:
+        files = {name: archive.read(name).decode() for name in archive.namelist()}
+    assert {name.partition("/")[0] for name in files} == {"runward-doctor"}
+    return {
+        Path(name).name: json.loads(file) if name.endswith(".json") else file
+        for name, file in files.items()
+    }
+
+
+def test_a_bundle_contains_the_state_of_the_deployment(
+    tmp_path: Path, service: Service, refund: str
+) -> None:
+    with service.client() as client:
+        run = {"model": "offline:rules", "input": "Hello"}
+        assert client.call("POST", "/v1/runs", run, wait=30)["status"] == "completed"
+    code, printed = examined(tmp_path, service, "--bundle", "b.zip", RUNWARD_LOG_LEVEL="warning")
+    assert code == 0, printed
+    path = tmp_path / "b.zip"
+    assert path.stat().st_mode & 0o777 == 0o600
+    found = read_bundle(path)
+    assert found.keys() == {
+        *("deployment.json", "findings.json", "metrics.txt", "postgresql.json", "settings.json"),
+        "versions.json",
+    }
+    assert found["settings.json"]["log_level"] == "warning"
+    assert found["settings.json"]["openai_api_key"] == "(set)"
+    assert "ok" in {one["status"] for one in found["findings.json"]}
+    assert found["versions.json"]["packages"]["fastapi"]
+    deployment, server = found["deployment.json"], found["postgresql.json"]
+    assert deployment["revision"] == [{"revision": found["versions.json"]["schema"]}]
+    counts = {one["status"]: one["count"] for one in deployment["runs"]}
+    assert counts["completed"] >= 1
+    [worker] = deployment["workers"]
+    assert worker["version"] == found["versions.json"]["runward"]
+    parameters = {one["name"]: one["setting"] for one in server["parameters"]}
+    assert parameters["fsync"] == "on"
+    sizes = {one["name"]: one["total_bytes"] for one in server["tables"]}
+    assert sizes["runs"] > 0
+    assert server["invalid_indexes"] == []
+    assert "runward_database_up 1.0" in found["metrics.txt"]
+
+
+def test_a_bundle_replaces_no_file(tmp_path: Path, service: Service) -> None:
+    (tmp_path / "b.zip").write_text("mine")
+    code, _ = examined(tmp_path, service, "--bundle", "b.zip")
+    assert code == 1
+    assert (tmp_path / "b.zip").read_text() == "mine"
+
+
+def test_a_bundle_without_a_database(tmp_path: Path, service: Service) -> None:
+    url = "postgresql://runward:very-secret@127.0.0.1:9/runward"
+    code, _ = examined(tmp_path, service, "--bundle", "b.zip", DATABASE_URL=url)
+    assert code == 1
+    found = read_bundle(tmp_path / "b.zip")
+    assert not {"deployment.json", "postgresql.json"} & found.keys()
+    assert "fail" in {one["status"] for one in found["findings.json"]}
+    assert "very-secret" not in json.dumps(found)
+
+
+def test_a_bundle_of_a_database_that_is_not_migrated(
+    tmp_path: Path, service: Service, empty_database_url: str
+) -> None:
+    examined(tmp_path, service, "--bundle", "b.zip", DATABASE_URL=empty_database_url)
+    found = read_bundle(tmp_path / "b.zip")
+    assert "not migrated" in found["deployment.json"]["error"]
+    assert found["postgresql.json"]["parameters"]
+    assert found["postgresql.json"]["tables"] == []
+
+
+def test_a_bundle_with_invalid_settings(tmp_path: Path, service: Service) -> None:
+    code, _ = examined(tmp_path, service, "--bundle", "b.zip", RUNWARD_LEASE="30")
+    assert code == 1
+    found = read_bundle(tmp_path / "b.zip")
+    assert found.keys() == {"findings.json", "versions.json"}

@@ -114,6 +114,26 @@ def test_a_session_is_begun_talked_in_shown_and_deleted(
     assert runward("sessions", "show", session).code == 1
 
 
+def test_a_schedule_is_created_paused_resumed_and_deleted(runward: CommandLine) -> None:
+    every_day = ["--cron", "0 7 * * *", "--time-zone", "Asia/Tokyo", "-m", "offline:rules"]
+    made = runward("schedules", "create", "Report", "Report.", *every_day)
+    assert made.code == 0, made.err
+    schedule = made.out.strip()
+    listed = rf"^{schedule} +Report +0 7 \* \* \* +Asia/Tokyo +active +in "
+    assert re.search(listed, runward("schedules", "list").out, re.M)
+    assert runward("schedules", "pause", schedule).out == f"{schedule} was paused.\n"
+    assert runward.json("schedules", "show", schedule)["next_at"] is None
+    assert runward("schedules", "resume", schedule).out == f"{schedule} was resumed.\n"
+    shown = runward.json("schedules", "show", schedule)
+    assert shown["next_at"].endswith("T22:00:00Z")
+    assert shown["run"] == {"model": "offline:rules", "input": "Report."}
+    wrong = runward("schedules", "create", "Report", "Report.", "--cron", "0 7", "-m", "a:b")
+    assert wrong.code == 4
+    assert "cron: must have five fields" in wrong.err
+    assert runward("schedules", "delete", schedule, "--yes").code == 0
+    assert "There are no schedules." in runward("schedules", "list").err
+
+
 def test_agents_are_shown_by_version_and_deleted(client: Client, runward: CommandLine) -> None:
     client.call("POST", "/v1/agents", {"name": "desk", "model": "offline:rules"})
     client.call("PATCH", "/v1/agents/desk", {"instructions": "Be brief."})

@@ -44,7 +44,7 @@ def test_the_tutorial(
     model.by_turn("gpt-5.2", asked, text("Customer C-42 has a credit."))
     service = start("serve")
     client = start.client(service)
-    env = variables(service, model)
+    env = variables(service, model) | {"RUNWARD_ACCESS_LOG": "false"}
     here = {
         "npm install @runward/client": f"npm install --offline --no-audit --no-fund {package}",
         "npm install --save-dev typescript @types/node": f"ln -s {EXAMPLE}/@types node_modules/",

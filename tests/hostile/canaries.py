@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import quote
 
-LOG, METRICS, DUMP, EVENTS, ANSWERS, ERRORS, CONSOLE, PROCESSES = (
-    *("log", "metrics", "dump", "events", "answers", "errors", "console", "processes"),
+LOG, METRICS, DUMP, EVENTS, ANSWERS, ERRORS, CONSOLE, PROCESSES, BUNDLE = (
+    *("log", "metrics", "dump", "events", "answers", "errors", "console", "processes", "bundle"),
 )
-PLACES: Final = (LOG, METRICS, DUMP, EVENTS, ANSWERS, ERRORS, CONSOLE, PROCESSES)
+PLACES: Final = (LOG, METRICS, DUMP, EVENTS, ANSWERS, ERRORS, CONSOLE, PROCESSES, BUNDLE)
 CONTENT: Final = frozenset({DUMP, ANSWERS})
 """What a run is given and says is stored and shown to its project, and is never logged."""
 TOLD: Final = CONTENT | {EVENTS}

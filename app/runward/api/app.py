@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Set
 from functools import cached_property
-from typing import Any
+from time import perf_counter
+from typing import Any, Final
 
 import structlog
 from fastapi import APIRouter, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
+from structlog.contextvars import bind_contextvars
 
 from runward.api.http.hosts import AllowedHosts
 from runward.api.http.problems import (
@@ -22,7 +24,11 @@ from runward.api.http.route_table import RouteTable
 from runward.api.openapi import docs, document
 from runward.services import Services
 from runward.store.postgres.db import is_outage, log_fields
+from runward.tracing import enter_trace
 
+PROBES: Final = frozenset({"/livez", "/readyz", "/metrics"})
+"""Paths that are requested every few seconds, so they are not logged."""
+MAX_LOGGED_PATH: Final = 512
 log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
@@ -31,9 +37,15 @@ class Application:
     receives only the ID."""
 
     def __init__(
-        self, services: Services | None, routers: Iterable[APIRouter], hosts: Set[str]
+        self,
+        services: Services | None,
+        routers: Iterable[APIRouter],
+        hosts: Set[str],
+        *,
+        logs_requests: bool = False,
     ) -> None:
         self.services = services
+        self._logs_requests = logs_requests
         self.routes = [route for router in routers for route in router.routes]
         self._table = RouteTable(self.routes)
         self._hosts = AllowedHosts(hosts)
@@ -44,7 +56,16 @@ class Application:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http"
-        sender = ResponseSender(scope, send)
+        began, sender = perf_counter(), ResponseSender(scope, send)
+        enter_trace(scope["headers"])
+        bind_contextvars(request_id=sender.request_id)
+        try:
+            await self._respond(scope, receive, sender)
+        finally:
+            if self._logs_requests and scope["path"] not in PROBES:
+                _log_request(scope, sender, perf_counter() - began)
+
+    async def _respond(self, scope: Scope, receive: Receive, sender: ResponseSender) -> None:
         if sender.for_head:
             scope = {**scope, "method": "GET"}
         scope["app"] = self
@@ -70,9 +91,12 @@ def create_app(
     routers: Iterable[APIRouter] = (),
     *,
     hosts: Set[str] = frozenset({"*"}),
+    logs_requests: bool = False,
 ) -> Application:
-    """Return the application. `hosts`: the patterns of `AllowedHosts`."""
-    return Application(services, (*routers, docs.make_docs_router()), hosts)
+    """Return the application. `hosts`: the patterns of `AllowedHosts`. `logs_requests`: whether
+    each request is logged when its response has ended."""
+    all_routers = (*routers, docs.make_docs_router())
+    return Application(services, all_routers, hosts, logs_requests=logs_requests)
 
 
 def _respond_to(error: Exception, request: Request) -> Response:
@@ -86,6 +110,19 @@ def _respond_to(error: Exception, request: Request) -> Response:
         return make_framework_problem(request, 500)
     log_unavailable(request, response, error)
     return response
+
+
+def _log_request(scope: Scope, sender: ResponseSender, seconds: float) -> None:
+    """Log a request. Its path can contain a token, so the path of its route is logged. The IDs of
+    its project and run are bound to the context."""
+    route = scope.get("route")
+    log.info(
+        "request",
+        method=scope["method"],
+        path=scope["path"][:MAX_LOGGED_PATH] if route is None else route.path,
+        status=sender.status,
+        seconds=round(seconds, 4),
+    )
 
 
 def _log_truncated(request: Request, error: Exception) -> None:

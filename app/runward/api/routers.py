@@ -25,6 +25,7 @@ from runward.api.responses import routes as responses
 from runward.api.retention import routes as retention
 from runward.api.runs import call_routes, start
 from runward.api.runs import routes as runs
+from runward.api.schedules import routes as schedules
 from runward.api.sessions import routes as sessions
 from runward.api.webhooks import routes as webhooks
 
@@ -51,6 +52,7 @@ ROUTERS: Final = (
     secrets.routes,
     agents.routes,
     policy.routes,
+    schedules.routes,
     webhooks.routes,
     retention.routes,
     keys.routes,

@@ -8,13 +8,13 @@ from runward.api.http.auth import AnyKey
 from runward.api.http.dependencies import RegistryDep
 from runward.api.http.models import ResponseModel, with_example
 from runward.api.http.routes import make_router
-from runward.api.openapi.descriptions import VERSION
 from runward.domain.registry.guards import HookPoint, Stage
 from runward.domain.registry.scopes import Scope
 from runward.domain.run.builtins import BUILTINS
 from runward.domain.run.config import AgentKind
 from runward.llm.base import Abilities
 from runward.llm.capabilities import ADAPTER_SETTINGS
+from runward.version import VERSION
 
 
 class LoadedPlugins(ResponseModel):

@@ -172,6 +172,11 @@ class WebhookDeliveryNotFoundError(NotFoundError):
     text = "This project has no webhook delivery with this ID."
 
 
+class ScheduleNotFoundError(NotFoundError):
+    code = "schedule_not_found"
+    text = "This project has no schedule with this ID."
+
+
 class CallbackNotFoundError(NotFoundError):
     code = "callback_not_found"
     text = "The callback URL is not valid, or its run was deleted."

@@ -36,6 +36,8 @@ class Prefix(StrEnum):
     WEBHOOK_ENDPOINT = "we"
     WEBHOOK_DELIVERY = "wd"
     ERASURE = "era"
+    SCHEDULE = "sched"
+    SCHEDULE_SLOT = "slot"
 
 
 def format_id(prefix: Prefix, value: UUID) -> str:

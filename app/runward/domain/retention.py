@@ -3,10 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
-IDEMPOTENCY_KEYS: Final = "idempotency_keys"
-"""A class with a fixed retention, in metrics."""
+
+class FixedClass(StrEnum):
+    """The classes of data whose retention cannot be changed."""
+
+    IDEMPOTENCY_KEYS = "idempotency_keys"
+    SCHEDULE_SLOTS = "schedule_slots"
 
 
 class DataClass(StrEnum):

@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Final, Literal, TypeAlias, assert_never
 
 import structlog
+from structlog.contextvars import bind_contextvars
 
 from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.json import JsonObject
@@ -41,6 +42,7 @@ from runward.domain.run.tools import CompiledTool
 from runward.loop.checks import Checks
 from runward.loop.engine import ToolAccess
 from runward.loop.project_cache import ProjectPolicy
+from runward.loop.spans import NO_TRACE, RunTrace
 from runward.loop.tool_rules import add_approvals, find_enabled_tools
 from runward.loop.toolbox import SMALLEST_SECONDS, SignedTool, ToolSet
 from runward.metrics.definitions import RETRIES, TOOL_ERRORS, TOOL_SECONDS
@@ -152,8 +154,10 @@ class CallsInFlight:
         checks: Checks,
         report: ReportProgress,
         may_send: Callable[[], Awaitable[bool]],
+        trace: RunTrace = NO_TRACE,
     ) -> None:
         self.checks = checks
+        self._trace = trace
         self._loop = asyncio.get_running_loop()
         self._invokers = invokers
         self._callback = callback
@@ -293,7 +297,9 @@ class CallsInFlight:
             detail = f"This worker cannot execute tools of type {signed_tool.tool.spec.type}."
             return Failed(FailureKind.NOT_SENT, detail, permanent=True)
         began = perf_counter()
-        outcome = await invoker.invoke(self._invocation(state, call, signed_tool))
+        with self._trace.call_tool(call, signed_tool.tool.spec) as span:
+            outcome = await invoker.invoke(self._invocation(state, call, signed_tool))
+            span.set_outcome(outcome)
         if not isinstance(invoker, FixedInvoker):
             TOOL_SECONDS.observe(perf_counter() - began, call.tool)
         if isinstance(outcome, Failed):
@@ -344,12 +350,11 @@ async def _unfailing(
     call: Call, signed_tool: SignedTool, work: Coroutine[None, None, AttemptEnd]
 ) -> AttemptEnd:
     """Run an invoker and turn any exception into a failure of this call."""
+    bind_contextvars(call=format_id(Prefix.CALL, call.uuid))
     try:
         return await work
     except Exception as error:
-        log.exception(
-            "tool_executor_failed", tool=call.tool, call=format_id(Prefix.CALL, call.uuid)
-        )
+        log.exception("tool_executor_failed", tool=call.tool)
         detail = (
             "Runward failed to execute the tool because of an internal error: "
             f"{type(error).__name__}."

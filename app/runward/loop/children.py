@@ -7,7 +7,7 @@ from runward.domain.ids import ProjectId, RunId
 from runward.domain.registry.tools import ChildToolOutput
 from runward.domain.run import texts
 from runward.domain.run.abandoned import Closed
-from runward.domain.run.config import SelectionTooLargeError
+from runward.domain.run.config import SelectionTooLargeError, add_trace, get_trace
 from runward.domain.run.family import Child, ChildRun, Member
 from runward.domain.run.outcomes import AgentRequest, Failed, FailureKind, Outcome
 from runward.domain.run.resolve import ANSWERABLE_PHASES, parse_kept_answer
@@ -57,6 +57,8 @@ class Children:
             )
         member, team = found
         own = member.config.limits.deadline_seconds
+        if trace := get_trace(state.config):
+            member = replace(member, config=add_trace(member.config, trace))
         # The timeout of a plugin's tool limits each attempt of its function, not the child run.
         timeout = tool.spec.timeout_seconds if request is None else None
         bounds = [one for one in (own, timeout, seconds_left) if one is not None]

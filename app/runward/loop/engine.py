@@ -15,6 +15,7 @@ from runward.loop.children import Children
 from runward.loop.inline_tools import InlineTools
 from runward.loop.notices import Notices
 from runward.loop.project_cache import PolicyCache, ProjectModels
+from runward.loop.spans import Tracing
 from runward.loop.toolbox import Toolbox
 from runward.store.live.feed import Feed
 from runward.store.postgres.db import retry_on_outage
@@ -127,3 +128,4 @@ class Engine:
     tools: ToolAccess
     guards: Guards
     children: Children
+    tracing: Tracing = field(default_factory=Tracing)

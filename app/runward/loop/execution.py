@@ -70,12 +70,14 @@ class Execution:
         self._tools = AvailableTools(engine.tools)
         self._checks = Checks(engine.guards.client, NO_POLICY)
         builtin = BuiltinTools(lambda: leased.state, self._tools.specs)
+        self._trace = engine.tracing.trace()
         self._calls = CallsInFlight(
             {**engine.tools.invokers, "builtin": builtin},
             engine.tools.callback,
             self._checks,
             leased.add_progress,
             leased.has_lease,
+            self._trace,
         )
         self._schema: Validator | None = None
         self._losses: set[LossNote] = set()
@@ -85,6 +87,7 @@ class Execution:
         """Execute the run. Return when the run has ended, is parked, was given back, or its lease
         is lost."""
         leased = self.leased
+        self._trace.begin(leased.state)
         try:
             await leased.load_history()
             await self._prepare()
@@ -100,6 +103,7 @@ class Execution:
         finally:
             await self._calls.close()
             leased.close()
+            self._trace.end(leased.status, leased.error)
 
     async def _prepare(self) -> None:
         """Load the tools and checks that the run needs, after a reload or a handoff."""
@@ -172,7 +176,8 @@ class Execution:
             turn = replace(turn, tools={}, hidden_tools=frozenset())
         self._observe_turn()
         self._turn_began = perf_counter()
-        asked = ModelTurn(self._engine.models, self._tools, self._checks, state)
+        self._trace.begin_turn(state)
+        asked = ModelTurn(self._engine.models, self._tools, self._checks, state, self._trace)
         asking = asked.ask(
             action, visible, turn, tell=self._add_note, check=self.leased.check_lease
         )
@@ -195,7 +200,7 @@ class Execution:
         state = self.leased.state
         await self._tools.evaluate(state)
         turn = Turn(self._tools.of_workflow, mint, len(state.segments))
-        delegated = ModelTurn(self._engine.models, self._tools, self._checks, state)
+        delegated = ModelTurn(self._engine.models, self._tools, self._checks, state, self._trace)
         parsed = await self.leased.run_unless_stopped(delegated.delegate(response, turn))
         return await self._take(parsed, turn)
 

@@ -52,6 +52,11 @@ class LeasedRun(RunSignals):
         super().__init__()
         self.state = state
         self.changes = Changes()
+        self.status: RunStatus | None = None
+        """The status of the run after this claim. None: the claim has not ended, or its lease is
+        lost."""
+        self.error: str | None = None
+        """The error code, if the run has failed."""
         self._storage = storage
         self._on_load: Callable[[], Awaitable[None]] | None = on_load
         self._loaded_at = self._loop.time() if claimed_at is None else claimed_at
@@ -198,7 +203,8 @@ class LeasedRun(RunSignals):
             self._publish(written, changes)
             status = None if ending is None else MOVES[ending.move].target
             count_changes(changes, status, state.agent)
-            if status is not None:
+            if ending is not None:
+                self.status, self.error = status, ending.error["code"] if ending.error else None
                 self._storage.feed.close_carried(state.id)
             if status is not None and status in TERMINAL:
                 RUN_SECONDS.observe(written.at.timestamp() - read_creation(state.id), status)

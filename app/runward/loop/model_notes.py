@@ -21,6 +21,7 @@ from runward.llm.base import (
     StreamRestart,
     TextDelta,
 )
+from runward.loop.spans import RunTrace
 from runward.metrics.definitions import RETRIES
 from runward.store.live.drafts import Draft
 
@@ -74,8 +75,10 @@ class RequestObserver:
         draft: Draft,
         tell: Callable[[Note], None],
         check: Callable[[], Awaitable[None]],
+        trace: RunTrace,
     ) -> None:
         self.tell = tell
+        self.trace = trace
         self.check = check
         self._state = state
         self._draft = draft

@@ -50,8 +50,9 @@ from runward.loop.checks import (
     make_replacement_response,
 )
 from runward.loop.engine import ModelAccess
-from runward.loop.hosted_secrets import add_secrets
+from runward.loop.hosted_secrets import RequestWithSecrets, add_secrets
 from runward.loop.model_notes import Note, RequestObserver
+from runward.loop.spans import NO_TRACE, RunTrace
 from runward.loop.tool_rules import choose_tool_choice
 from runward.metrics.definitions import MODEL_ERRORS, MODEL_SECONDS, count_usage
 
@@ -82,6 +83,7 @@ class ModelTurn:
     available: AvailableTools
     checks: Checks
     state: RunState
+    trace: RunTrace = NO_TRACE
     response: ModelResponse | None = None
     """The model's response, as soon as it is accepted."""
 
@@ -109,7 +111,7 @@ class ModelTurn:
             case NoChange():
                 try:
                     response = await ask_model(
-                        self.models, self.state, request, tell=tell, check=check
+                        self.models, self.state, request, self.trace, tell=tell, check=check
                     )
                 except ModelError as error:
                     return Finish(RunStatus.FAILED, code=error.code, message=error.message)
@@ -183,6 +185,7 @@ async def ask_model(
     access: ModelAccess,
     state: RunState,
     request: ModelRequest,
+    trace: RunTrace,
     *,
     tell: Callable[[Note], None],
     check: Callable[[], Awaitable[None]],
@@ -191,7 +194,7 @@ async def ask_model(
     and may raise. Raises ModelError if all models failed."""
     turn, agent = state.turn + 1, state.agent
     with access.feed.open_draft(state.id, turn=turn, fence=state.fence, agent=agent) as draft:
-        observer = RequestObserver(state, draft, tell, check)
+        observer = RequestObserver(state, draft, tell, check, trace)
         names = state.config.models
         for name, following in zip(names, [*names[1:], None], strict=True):
             is_last = following is None
@@ -228,26 +231,17 @@ async def _ask_one(
     fitting, losses = fit_request(replace(request, model=provider_name), model.abilities)
     ready = await add_secrets(fitting, partial(access.secrets, state.project_id))
     observer.lost(name, (*dropped, *losses, *ready.losses))
-    key, provider = (state.project_id, name), name.partition(":")[0]
+    key = state.project_id, name
     attempt = 1
     while True:
         await observer.check()
         error = access.breakers.refusal(key)
         if error is None:
-            deltas = ready.deltas(observer.show)
-            began = perf_counter()
             try:
-                response = await _attempt(
-                    access, key, model, ready.request, deltas.add, partial(observer.repaired, name)
-                )
+                response = await _send(access, key, model, fitting, ready, observer)
             except ModelError as failure:
-                error = ready.redact_error(failure)
-                MODEL_SECONDS.observe(perf_counter() - began, provider)
-                MODEL_ERRORS.count(provider, error.code)
+                error = failure
             else:
-                MODEL_SECONDS.observe(perf_counter() - began, provider)
-                deltas.end()
-                response = ready.redact_response(response)
                 observer.lost(name, response.losses)
                 cost = access.prices.cost_usd(name, response.usage)
                 usage = replace(response.usage, cost=cost or 0.0)
@@ -261,6 +255,33 @@ async def _ask_one(
         attempt += not waits
         observer.retried(name, error, after=delay)
         await asyncio.sleep(delay)
+
+
+async def _send(
+    access: ModelAccess,
+    key: BreakerKey,
+    model: Model,
+    fitting: ModelRequest,
+    ready: RequestWithSecrets,
+    observer: RequestObserver,
+) -> ModelResponse:
+    """Send a request with its secrets, and measure it. The response and the ModelError contain no
+    secrets."""
+    name = key[1]
+    provider, deltas, began = name.partition(":")[0], ready.deltas(observer.show), perf_counter()
+    repaired = partial(observer.repaired, name)
+    with observer.trace.ask_model(name, fitting) as span:
+        try:
+            response = await _attempt(access, key, model, ready.request, deltas.add, repaired)
+        except ModelError as failure:
+            MODEL_SECONDS.observe(perf_counter() - began, provider)
+            MODEL_ERRORS.count(provider, failure.code)
+            raise ready.redact_error(failure) from None
+        MODEL_SECONDS.observe(perf_counter() - began, provider)
+        deltas.end()
+        response = ready.redact_response(response)
+        span.set_response(response)
+    return response
 
 
 def _fit_context_window(

@@ -11,10 +11,12 @@ from dataclasses import replace
 from typing import Final
 
 from runward.domain.events.kinds import ToolCallOutcomeUnknownEvent
-from runward.domain.retention import IDEMPOTENCY_KEYS, DataClass
+from runward.domain.retention import DataClass, FixedClass
+from runward.domain.run.notifications import DisabledReason
 from runward.domain.run.response import ReportedUsage, Usage
 from runward.domain.run.state import Changes
 from runward.domain.run.status import TERMINAL, RunStatus
+from runward.domain.schedules import SlotStatus
 from runward.metrics.recorders import Counter, Histogram
 
 NO_AGENT: Final = ""
@@ -107,10 +109,27 @@ QUARANTINED_RUNS: Final = Counter(
 )
 REMOVED_ROWS: Final = Counter(
     "runward_removed_rows",
-    "Rows whose content retention removed: runs, events, tool calls, deliveries and idempotency"
-    " keys.",
+    "Rows that retention deleted, and runs whose content it erased.",
     ["data_class"],
-    initial=[(one,) for one in (*DataClass, IDEMPOTENCY_KEYS)],
+    initial=[(one,) for one in (*DataClass, *FixedClass)],
+)
+SCHEDULE_SLOTS: Final = Counter(
+    "runward_schedule_slots",
+    "Slots of schedules that workers processed, by their status.",
+    ["status"],
+    initial=[(status,) for status in SlotStatus],
+)
+WEBHOOK_SECONDS: Final = Histogram(
+    "runward_webhook_attempt_duration_seconds",
+    "Duration of the requests that deliver notifications, by their result.",
+    _REQUEST,
+    ["result"],
+)
+WEBHOOK_ENDPOINTS_DISABLED: Final = Counter(
+    "runward_webhook_endpoints_disabled",
+    "Webhook endpoints that Runward disabled, by the reason.",
+    ["reason"],
+    initial=[(reason,) for reason in DisabledReason],
 )
 COMMIT_SECONDS: Final = Histogram(
     "runward_commit_duration_seconds", "Duration of commits of steps of runs.", _SHORT

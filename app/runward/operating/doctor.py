@@ -4,6 +4,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Final
 
 import httpx2
@@ -13,8 +14,9 @@ from rich.text import Text
 
 from runward.cli.connection import read_local_key, resolve_address
 from runward.cli.escaping import escape_line
-from runward.cli.exits import Exit
+from runward.cli.exits import Exit, fail
 from runward.cli.printing import STYLES, create_console, print_json
+from runward.operating.bundle import Bundle
 from runward.operating.environment import list_problems
 from runward.operating.findings import Finding, check_database, check_settings
 from runward.settings import Settings, find_unknown_variables
@@ -23,8 +25,12 @@ API_SECONDS: Final = 5.0
 UNAUTHORIZED: Final = 401
 
 
-def run_doctor(url: str | None, key: str | None, *, as_json: bool) -> None:
-    """Print each finding as soon as its check ends. The exit code is 1 if a check failed."""
+def run_doctor(
+    url: str | None, key: str | None, *, as_json: bool, bundle_path: Path | None = None
+) -> None:
+    """Print each finding as soon as its check ends, and write the bundle. The exit code is 1 if a
+    check failed."""
+    bundle = Bundle() if bundle_path else None
     findings: list[Finding] = []
 
     def found(finding: Finding) -> None:
@@ -32,6 +38,25 @@ def run_doctor(url: str | None, key: str | None, *, as_json: bool) -> None:
         if not as_json:
             _print_finding(finding)
 
+    _check_everything(url, key, found, bundle)
+    failed = sum(one.status == "fail" for one in findings)
+    warned = sum(one.status == "warn" for one in findings)
+    if as_json:
+        print_json({"ok": failed == 0, "findings": [asdict(one) for one in findings]})
+    else:
+        create_console().print(
+            Text(f"\n{_format_count(failed, 'failure')}, {_format_count(warned, 'warning')}.")
+        )
+    if bundle is not None and bundle_path is not None:
+        bundle.add_findings(findings)
+        _write_bundle(bundle, bundle_path)
+    if failed:
+        raise typer.Exit(int(Exit.FAILED))
+
+
+def _check_everything(
+    url: str | None, key: str | None, found: Callable[[Finding], None], bundle: Bundle | None
+) -> None:
     problems = find_unknown_variables(os.environ)
     try:
         settings = Settings()  # pyright: ignore[reportCallIssue]  # from the environment
@@ -43,28 +68,35 @@ def run_doctor(url: str | None, key: str | None, *, as_json: bool) -> None:
         found(Finding("settings", "fail", "; ".join(problems), what_next))
     else:
         found(Finding("settings", "ok", "the environment is valid"))
-        asyncio.run(_collect_findings(settings, found))
-        found(_check_api(url, key))
-    failed = sum(one.status == "fail" for one in findings)
-    warned = sum(one.status == "warn" for one in findings)
-    if as_json:
-        print_json({"ok": failed == 0, "findings": [asdict(one) for one in findings]})
-    else:
-        create_console().print(
-            Text(f"\n{_format_count(failed, 'failure')}, {_format_count(warned, 'warning')}.")
-        )
-    if failed:
-        raise typer.Exit(int(Exit.FAILED))
+        if bundle is not None:
+            bundle.add_settings(settings)
+        asyncio.run(_collect_findings(settings, found, bundle))
+        found(_check_api(url, key, bundle))
 
 
-async def _collect_findings(settings: Settings, found: Callable[[Finding], None]) -> None:
+def _write_bundle(bundle: Bundle, path: Path) -> None:
+    try:
+        bundle.write(path)
+    except OSError as error:
+        fail(f"Cannot write {path}: {error.strerror}.", Exit.FAILED)
+    typer.echo(
+        f"Wrote {path}. It contains no secrets and no content of runs, but names of hosts, agents, "
+        "tools and models.",
+        err=True,
+    )
+
+
+async def _collect_findings(
+    settings: Settings, found: Callable[[Finding], None], bundle: Bundle | None
+) -> None:
     for finding in check_settings(settings):
         found(finding)
-    async for finding in check_database(settings):
+    checks = check_database(settings, bundle.add_database) if bundle else check_database(settings)
+    async for finding in checks:
         found(finding)
 
 
-def _check_api(url: str | None, key: str | None) -> Finding:
+def _check_api(url: str | None, key: str | None, bundle: Bundle | None) -> Finding:
     """Check that the API answers, and that it accepts the key if a key is set."""
     where, local = resolve_address(url)
     key = key or (read_local_key() if local else None)
@@ -73,6 +105,8 @@ def _check_api(url: str | None, key: str | None) -> Finding:
             ready = http.get("/readyz")
             headers = {"Authorization": f"Bearer {key}"}
             known = http.get("/v1/capabilities", headers=headers) if key else None
+            if bundle is not None and ready.is_success:
+                bundle.add_metrics(http)
     except httpx2.TransportError as error:
         return Finding(
             "api",

@@ -2,7 +2,7 @@
 and whether the registered tools answer."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -201,7 +201,14 @@ MAX_CONCURRENT: Final = 20
 TOOL_SECONDS: Final = 5.0
 
 
-async def check_database(settings: Settings) -> AsyncIterator[Finding]:
+async def _inspect_nothing(_: Database) -> None:
+    pass
+
+
+async def check_database(
+    settings: Settings, inspect: Callable[[Database], Awaitable[None]] = _inspect_nothing
+) -> AsyncIterator[Finding]:
+    """Check the database. `inspect` is called with the database if it is reachable."""
     async with AsyncExitStack() as stack:
         if settings.database_url is None:
             data_dir = embedded.resolve_data_dir(settings.data_dir)
@@ -244,6 +251,7 @@ async def check_database(settings: Settings) -> AsyncIterator[Finding]:
         try:
             async for finding in _check_reachable(settings, database, shown):
                 yield finding
+            await inspect(database)
         except OperatorError as error:
             yield _create_failure("database", error)
             yield check_secret_key(settings)
@@ -372,7 +380,7 @@ async def _check_tool(egress: Egress, tool: WebhookToolAddress) -> Finding | Non
     return Finding(
         "tools",
         "fail",
-        f"{tool.name} at {tool.url} does not answer: {answer.detail}",
+        f"{tool.name} at {tool.url.partition('?')[0]} does not answer: {answer.detail}",
         f"Start the tool, or correct its URL: runward tools update {tool.name} --to URL",
     )
 

@@ -4,7 +4,6 @@ import base64
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from math import inf
 from time import monotonic
 from typing import Final
@@ -14,6 +13,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from runward.domain.json import JsonObject, compact
 from runward.egress.client import Egress
 from runward.egress.responses import EgressOutcome
+from runward.version import VERSION
 
 SECRET_BYTES: Final = 32
 MIN_SECRET_BYTES: Final = 16
@@ -77,13 +77,6 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _product() -> str:
-    try:
-        return f"runward/{version('runward')}"
-    except PackageNotFoundError:  # run from a checkout
-        return "runward"
-
-
 class SignedPostClient:
     """Sends signed POST requests. Receivers compare `now`, the time of the signature, with their
     own clock. Nothing else here depends on a clock."""
@@ -91,7 +84,7 @@ class SignedPostClient:
     def __init__(self, egress: Egress, *, now: Callable[[], datetime] = _now) -> None:
         self._egress = egress
         self._now = now
-        self._user_agent = _product()
+        self._user_agent = f"runward/{VERSION}"
 
     async def send(
         self,

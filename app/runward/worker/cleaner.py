@@ -1,20 +1,28 @@
 """Remove data whose retention has passed, a few batches at a time."""
 
 from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import structlog
 
 from runward.domain.ids import ProjectId
-from runward.domain.retention import IDEMPOTENCY_KEYS, DataClass, RetentionLimits
+from runward.domain.retention import DataClass, FixedClass, RetentionLimits
 from runward.metrics.definitions import REMOVED_ROWS
-from runward.store.postgres.db import Database
+from runward.store.postgres.db import Database, Tx
 from runward.store.retention import cleaner
 from runward.store.retention.cleaner import Removed
 from runward.store.runs import sweep
+from runward.store.schedules import slots
 
 log = structlog.get_logger()
+_Work = tuple[ProjectId, DataClass] | FixedClass
 
+_DELETE_FIXED: Final[Mapping[FixedClass, tuple[Callable[[Tx], Awaitable[int]], int]]] = {
+    FixedClass.IDEMPOTENCY_KEYS: (sweep.delete_expired_idempotency_keys, sweep.KEYS_BATCH),
+    FixedClass.SCHEDULE_SLOTS: (slots.delete_old, slots.OLD_BATCH),
+}
+"""For each class, the function that deletes a batch, and its maximum size."""
 STEP: Final = 2
 """Maximum number of batches of a step that remove something."""
 STEP_ALL: Final = 100
@@ -28,8 +36,8 @@ class Cleaner:
     def __init__(self, database: Database, limits: RetentionLimits) -> None:
         self._database = database
         self._limits = limits
-        self._work: deque[tuple[ProjectId, DataClass] | None] = deque()
-        """The classes of projects that this pass still has to check. None: idempotency keys."""
+        self._work: deque[_Work] = deque()
+        """What this pass still has to check."""
 
     @property
     def is_done(self) -> bool:
@@ -38,7 +46,7 @@ class Cleaner:
     async def begin(self) -> None:
         """Begin the next pass."""
         async with self._database.autocommit.connect() as tx:
-            self._work = deque([None, *await cleaner.list_work(tx, self._limits)])
+            self._work = deque([*FixedClass, *await cleaner.list_work(tx, self._limits)])
 
     async def step(self) -> None:
         """Remove the next batches of the pass. The projects take turns."""
@@ -52,13 +60,14 @@ class Cleaner:
                 self._work.append(work)
             if found.rows:
                 removed += 1
-                data_class = IDEMPOTENCY_KEYS if work is None else work[1]
+                data_class = work if isinstance(work, FixedClass) else work[1]
                 REMOVED_ROWS.count(data_class, by=found.rows)
                 log.debug("data_removed", data_class=data_class, rows=found.rows)
 
-    async def _remove(self, work: tuple[ProjectId, DataClass] | None) -> Removed:
+    async def _remove(self, work: _Work) -> Removed:
         async with self._database.pool.begin() as tx:
-            if work is not None:
+            if not isinstance(work, FixedClass):
                 return await cleaner.remove_batch(tx, self._limits, *work)
-            rows = await sweep.delete_expired_idempotency_keys(tx)
-            return Removed(rows, more=rows == sweep.KEYS_BATCH)
+            delete, batch = _DELETE_FIXED[work]
+            rows = await delete(tx)
+            return Removed(rows, more=rows == batch)

@@ -13,6 +13,7 @@ from runward.domain.ids import Prefix, format_id, format_optional_id
 from runward.domain.run.notifications import is_success
 from runward.egress.responses import EgressOutcome, EgressResponse
 from runward.loop.project_cache import PolicyCache
+from runward.metrics.definitions import WEBHOOK_ENDPOINTS_DISABLED, WEBHOOK_SECONDS
 from runward.services import Storage
 from runward.store.access.vault import SecretUnreadableError
 from runward.store.postgres.db import DATABASE_ERRORS, is_outage, log_fields
@@ -119,7 +120,9 @@ class DeliveryWorker:
         outcome = await self._send(claimed)
         seconds = asyncio.get_running_loop().time() - started
         attempt = _describe(outcome, sent_at, seconds)
-        if attempt.status_code is not None and is_success(attempt.status_code):
+        delivered = attempt.status_code is not None and is_success(attempt.status_code)
+        WEBHOOK_SECONDS.observe(seconds, "delivered" if delivered else "failed")
+        if delivered:
             self._failing.pop(delivery.target, None)
             async with self._storage.begin() as tx:
                 await deliveries.record_success(tx, delivery, attempt)
@@ -132,6 +135,7 @@ class DeliveryWorker:
         async with self._storage.begin() as tx:
             reason = await deliveries.record_failure(tx, delivery, attempt, jitter, retry_after)
         if reason is not None:
+            WEBHOOK_ENDPOINTS_DISABLED.count(reason)
             log.warning("webhook_endpoint_disabled", reason=reason, **_about(delivery))
 
     async def _send(self, claimed: ClaimedDelivery) -> EgressOutcome | str:

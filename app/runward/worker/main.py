@@ -7,6 +7,7 @@ from typing import Final
 from uuid import UUID
 
 import structlog
+from structlog.contextvars import bind_contextvars
 
 from runward.domain.errors import RunUnreadableError
 from runward.domain.ids import Prefix, format_id
@@ -136,7 +137,11 @@ class Worker:
         self.executions.notify_tools_changed(project_id)
 
     async def _execute(self, execution: Execution, carried: CarriedRun) -> None:
-        run_id, fence = execution.leased.lease.run_id, execution.leased.lease.fence
+        lease = execution.leased.lease
+        bind_contextvars(
+            project=format_id(Prefix.PROJECT, lease.project_id),
+            run=format_id(Prefix.RUN, lease.run_id),
+        )
         try:
             await execution.run()
         except RunUnreadableError as error:
@@ -144,7 +149,7 @@ class Worker:
         except Exception:
             # The lease expires, and the run is claimed again. After repeated failures it is
             # quarantined.
-            log.exception("execution_failed", run=format_id(Prefix.RUN, run_id), fence=fence)
+            log.exception("execution_failed", fence=lease.fence)
         finally:
             self.services.live.feed.release(carried)
             self.executions.remove(execution)

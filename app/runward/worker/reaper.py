@@ -26,6 +26,7 @@ from runward.store.retention import erasures
 from runward.store.runs import erasure, sessions, sweep, transitions
 from runward.store.runs.quarantine import Quarantine
 from runward.store.runs.sweep import DueAnswer, SweepKind
+from runward.store.schedules import slots
 from runward.store.webhooks import outbox
 from runward.worker.cleaner import Cleaner
 
@@ -41,7 +42,8 @@ RETRY_EVERY: Final = 60
 
 class Reaper:
     """Processes due rows. `enqueue_notices` is called after the commit with the calls that ended
-    without the tool's result. `wake_deliveries` is called if a delivery is due."""
+    without the tool's result. `wake_deliveries` is called if a delivery is due, and
+    `wake_schedules` if a slot of a schedule is due."""
 
     def __init__(
         self,
@@ -53,15 +55,17 @@ class Reaper:
         *,
         enqueue_notices: Callable[[Iterable[AbandonedCall]], None],
         wake_deliveries: Callable[[], None],
+        wake_schedules: Callable[[], None],
     ) -> None:
         self._database = database
         self._vault = vault
         self._quarantine = quarantine
         self._lease = lease
         self._tell = enqueue_notices
-        self._wake_deliveries = wake_deliveries
         self._cleaner = cleaner
+        self._wake_deliveries = wake_deliveries
         self._sweeps = random.randrange(CLEAN_EVERY)  # noqa: S311  # workers take turns
+        self._wake_schedules = wake_schedules
         self._failed: dict[SweepKind, dict[Hashable, int]] = {}
         """For each row that failed, the number of the sweep that retries it."""
 
@@ -111,6 +115,8 @@ class Reaper:
             "erasure_request": self._advance_erasures,
             "notification": self._enqueue_notifications,
             "delivery": self._start_deliveries,
+            "slot": self._start_slots,
+            "scheduled_run": self._wake_scheduled,
         }
         found = await self._list_due_kinds()
         due = set(kinds) if found is None else found
@@ -188,6 +194,13 @@ class Reaper:
     async def _clean(self) -> bool:
         await self._cleaner.step()
         return False
+
+    async def _start_slots(self) -> bool:
+        self._wake_schedules()
+        return False
+
+    async def _wake_scheduled(self) -> bool:
+        return await self._alone(slots.wake_waiting) == slots.BATCH
 
     async def _each(
         self,

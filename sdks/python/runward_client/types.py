@@ -1091,6 +1091,34 @@ class CreateResponse(TypedDict):
     stream_options: NotRequired[StreamOptions]
 
 
+class CreateSchedule(TypedDict):
+    """A schedule to create. It must have exactly one of `cron`, `at` and `after_seconds`."""
+    name: str
+    """Name of the schedule, for people."""
+    cron: NotRequired[str | None]
+    """Cron expression with five fields: minute, hour, day of month, month, and day of week.
+    Null: the schedule starts one run."""
+    time_zone: NotRequired[str | None]
+    """Time zone of `cron`, as a name of the IANA time zone database. Null: `UTC`."""
+    at: NotRequired[str | None]
+    """Time of the only run. It must be in the future, by at most ten years."""
+    after_seconds: NotRequired[int | None]
+    """Seconds until the only run, counted from this request."""
+    run: StartRun
+    """Request of each run, as in `POST /v1/runs`. Runward validates it now, and again for each
+    slot. At most 64 KiB as JSON."""
+    overlap: NotRequired[ScheduleOverlap]
+    """What happens at a slot if a run of an earlier slot has not ended. `skip`: the slot starts
+    no run. `queue`: the new run waits until the earlier runs have ended. `replace`: Runward
+    cancels the earlier runs. Default: `skip`."""
+    misfires: NotRequired[ScheduleMisfires]
+    """What happens with slots for which no worker was available for more than a minute. `skip`:
+    they start no run. `once`: only the newest of them starts a run. `all`: the newest 100 of
+    them start runs, oldest first. Default: `once`."""
+    enabled: NotRequired[bool]
+    """Whether the schedule starts runs. Default: true."""
+
+
 class CreateSession(TypedDict):
     """A session to create."""
     name: NotRequired[str | None]
@@ -4534,6 +4562,8 @@ class Run(TypedDict):
     """ID of the session that the run belongs to. Null if the run belongs to no session."""
     continued_from: str | None
     """ID of the run that this run continues. Null for other runs."""
+    schedule_id: str | None
+    """ID of the schedule that started the run. Null for other runs."""
     parent_run_id: str | None
     """ID of the parent run. Set only for child runs."""
     created_by: Actor | None
@@ -4960,6 +4990,113 @@ class RunWebhook(TypedDict):
     run. Default: an empty list."""
 
 
+class Schedule(TypedDict):
+    """A schedule, which starts runs at certain times."""
+    id: str
+    """ID of the schedule."""
+    object: Literal['schedule']
+    """Always `schedule`."""
+    name: str
+    """Name of the schedule, for people."""
+    cron: str | None
+    """Cron expression. Null if the schedule starts one run."""
+    time_zone: str | None
+    """Time zone of `cron`. Null without `cron`."""
+    at: str | None
+    """Time of the only run. Null with `cron`."""
+    after_seconds: int | None
+    """The `after_seconds` from which Runward computed `at`. Null if there was none."""
+    run: JsonObject
+    """Request of each run. Values of the headers of tools are shown as `…`, and references to
+    secrets are shown unchanged."""
+    overlap: ScheduleOverlap
+    """What happens at a slot if a run of an earlier slot has not ended."""
+    misfires: ScheduleMisfires
+    """What happens with slots for which no worker was available."""
+    enabled: bool
+    """Whether the schedule starts runs."""
+    next_at: str | None
+    """Time of the next slot. Null if the schedule is disabled or has no further slot."""
+    last_at: str | None
+    """Time of the last slot that Runward processed. Null if there was none."""
+    last_run_id: str | None
+    """ID of the last run. Null if there was none."""
+    last_skip_reason: SlotSkipReason | None
+    """Why the last slot started no run. `overlap`: a run of an earlier slot had not ended.
+    `queue_full`: 100 runs of the schedule were waiting. `missed`: no worker was available.
+    Null if the last slot was not skipped."""
+    last_error: SlotError | None
+    """Why the run of the last slot could not start. Null if there was no error."""
+    created_by: Actor | None
+    """API key that created the schedule. The runs have the same `created_by`."""
+    created_at: str
+    """When the schedule was created."""
+    updated_at: str
+    """When the schedule was last updated."""
+
+
+class ScheduleList(TypedDict):
+    """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
+    page, pass `first_id` as `before`."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[Schedule]
+    """Items of the page, in the requested order."""
+    first_id: str | None
+    """Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item,
+    or of the last resource that a search examined. Null if the page is empty and no search
+    can continue."""
+    last_id: str | None
+    """Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
+    continue."""
+    has_more: bool
+    """Whether there are more items after this page. If the request contains `before`, whether
+    there are more items before this page."""
+
+
+class ScheduleSlot(TypedDict):
+    """A slot of a schedule that Runward has processed."""
+    id: str
+    """ID of the slot."""
+    object: Literal['schedule_slot']
+    """Always `schedule_slot`."""
+    at: str
+    """Time of the slot."""
+    status: SlotStatus
+    """Result of the slot. `started`: it started a run. `skipped`: it started no run because of
+    `overlap` or `misfires`. `failed`: its run could not start."""
+    run_id: str | None
+    """ID of the run. Null if the slot started no run."""
+    skip_reason: SlotSkipReason | None
+    """Why Runward skipped the slot. If several slots in a row were missed, the list contains
+    only the first one. Null if the slot was not skipped."""
+    error: SlotError | None
+    """Why the run could not start. Null if there was no error."""
+    created_at: str
+    """When Runward processed the slot. Runward deletes slots 30 days later."""
+
+
+class ScheduleSlotList(TypedDict):
+    """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
+    page, pass `first_id` as `before`."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[ScheduleSlot]
+    """Items of the page, in the requested order."""
+    first_id: str | None
+    """Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item,
+    or of the last resource that a search examined. Null if the page is empty and no search
+    can continue."""
+    last_id: str | None
+    """Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
+    continue."""
+    has_more: bool
+    """Whether there are more items after this page. If the request contains `before`, whether
+    there are more items before this page."""
+
+
 class Secret(TypedDict):
     """A stored secret, without its value."""
     object: Literal['secret']
@@ -5193,6 +5330,16 @@ class SkippedTool(TypedDict):
     """Name of the tool on the MCP server."""
     reason: str
     """Reason why the tool cannot be used."""
+
+
+class SlotError(TypedDict):
+    """Why the run of a slot could not start."""
+    code: str
+    """Stable error code, for programs. It is the code that `POST /v1/runs` would return."""
+    message: str
+    """Description of the error, for people."""
+    errors: list[JsonObject]
+    """The invalid values of the request, with `path` and `message`. A path begins with `run`."""
 
 
 class StartMcpLogin(TypedDict):
@@ -6175,6 +6322,35 @@ class UpdateMcpServer(TypedDict):
     sends an access token with every request. Null: no OAuth."""
 
 
+class UpdateSchedule(TypedDict):
+    """The fields to update. `cron`, `at` or `after_seconds` replaces the previous timing. A
+    schedule that is enabled continues with the first slot in the future."""
+    name: NotRequired[str]
+    """Name of the schedule, for people."""
+    cron: NotRequired[str | None]
+    """Cron expression with five fields: minute, hour, day of month, month, and day of week.
+    Null: the schedule starts one run."""
+    time_zone: NotRequired[str | None]
+    """Time zone of `cron`, as a name of the IANA time zone database. Null: `UTC`."""
+    at: NotRequired[str | None]
+    """Time of the only run. It must be in the future, by at most ten years."""
+    after_seconds: NotRequired[int | None]
+    """Seconds until the only run, counted from this request."""
+    run: NotRequired[StartRun]
+    """Request of each run, as in `POST /v1/runs`. Runward validates it now, and again for each
+    slot. At most 64 KiB as JSON."""
+    overlap: NotRequired[ScheduleOverlap]
+    """What happens at a slot if a run of an earlier slot has not ended. `skip`: the slot starts
+    no run. `queue`: the new run waits until the earlier runs have ended. `replace`: Runward
+    cancels the earlier runs."""
+    misfires: NotRequired[ScheduleMisfires]
+    """What happens with slots for which no worker was available for more than a minute. `skip`:
+    they start no run. `once`: only the newest of them starts a run. `all`: the newest 100 of
+    them start runs, oldest first."""
+    enabled: NotRequired[bool]
+    """Whether the schedule starts runs."""
+
+
 class UpdateSession(TypedDict):
     """The fields to update. Runward merges `state` by key: a new value replaces the previous
     value of the same key, and null removes the key. Other keys keep their values."""
@@ -6605,6 +6781,8 @@ class ListRunsQuery(TypedDict):
     """Return only runs of this agent."""
     session_id: NotRequired[str]
     """Return only runs of this session."""
+    schedule_id: NotRequired[str]
+    """Return only runs of this schedule."""
     parent_run_id: NotRequired[str]
     """Return the child runs of this run."""
     created_after: NotRequired[str]
@@ -6879,6 +7057,32 @@ class ListAgentVersionsQuery(TypedDict):
     `after`."""
 
 
+class ListSchedulesQuery(TypedDict):
+    """The query of `list_schedules`."""
+    limit: NotRequired[int]
+    """Maximum number of items to return. Default: 20."""
+    after: NotRequired[str]
+    """Return the page that follows this cursor. Use the `last_id` of a page."""
+    before: NotRequired[str]
+    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
+    `after`."""
+    order: NotRequired[SortOrder]
+    """Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`."""
+
+
+class ListScheduleSlotsQuery(TypedDict):
+    """The query of `list_schedule_slots`."""
+    limit: NotRequired[int]
+    """Maximum number of items to return. Default: 20."""
+    after: NotRequired[str]
+    """Return the page that follows this cursor. Use the `last_id` of a page."""
+    before: NotRequired[str]
+    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
+    `after`."""
+    order: NotRequired[SortOrder]
+    """Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`."""
+
+
 class ListWebhookEndpointsQuery(TypedDict):
     """The query of `list_webhook_endpoints`."""
     limit: NotRequired[int]
@@ -7052,7 +7256,7 @@ ErasureStatus: TypeAlias = "Literal['in_progress', 'completed']"
 """Status of an erasure. `in_progress`: workers process it. `completed`: they have processed
 all runs and sessions. Later versions may add values."""
 
-ErrorCode: TypeAlias = "Literal['unauthenticated', 'forbidden', 'insufficient_scope', 'not_found', 'run_not_found', 'run_erased', 'call_not_found', 'approval_not_found', 'response_not_found', 'model_not_found', 'tool_not_found', 'agent_not_found', 'mcp_server_not_found', 'secret_not_found', 'session_not_found', 'key_not_found', 'project_not_found', 'webhook_endpoint_not_found', 'legal_hold_not_found', 'erasure_not_found', 'webhook_delivery_not_found', 'callback_not_found', 'conflict', 'approval_already_decided', 'digest_mismatch', 'decision_not_allowed', 'run_ended', 'run_unreadable', 'session_busy', 'call_not_waiting', 'too_early', 'result_already_given', 'legal_hold', 'already_exists', 'idempotency_in_flight', 'gone', 'events_removed', 'late_callback', 'bad_request', 'invalid_json', 'request_timeout', 'payload_too_large', 'unsupported_media_type', 'invalid_request', 'unknown_model', 'unknown_tool', 'unknown_agent', 'unsupported_parameter', 'previous_response_not_found', 'idempotency_key_reused', 'mcp_unreachable', 'too_many_requests', 'unavailable', 'method_not_allowed', 'headers_too_large', 'internal_error']"
+ErrorCode: TypeAlias = "Literal['unauthenticated', 'forbidden', 'insufficient_scope', 'not_found', 'run_not_found', 'run_erased', 'call_not_found', 'approval_not_found', 'response_not_found', 'model_not_found', 'tool_not_found', 'agent_not_found', 'mcp_server_not_found', 'secret_not_found', 'session_not_found', 'key_not_found', 'project_not_found', 'webhook_endpoint_not_found', 'legal_hold_not_found', 'erasure_not_found', 'webhook_delivery_not_found', 'schedule_not_found', 'callback_not_found', 'conflict', 'approval_already_decided', 'digest_mismatch', 'decision_not_allowed', 'run_ended', 'run_unreadable', 'session_busy', 'call_not_waiting', 'too_early', 'result_already_given', 'legal_hold', 'already_exists', 'idempotency_in_flight', 'gone', 'events_removed', 'late_callback', 'bad_request', 'invalid_json', 'request_timeout', 'payload_too_large', 'unsupported_media_type', 'invalid_request', 'unknown_model', 'unknown_tool', 'unknown_agent', 'unsupported_parameter', 'previous_response_not_found', 'idempotency_key_reused', 'mcp_unreachable', 'too_many_requests', 'unavailable', 'method_not_allowed', 'headers_too_large', 'internal_error']"
 """Stable error code, for programs. Later versions may add values."""
 
 Event: TypeAlias = 'RunCreatedEvent | RunStartedEvent | RunWaitingEvent | RunResumedEvent | RunCompletedEvent | RunFailedEvent | RunCancelledEvent | RunIncompleteEvent | RunExpiredEvent | MessageCompletedEvent | ReasoningCompletedEvent | ToolCallCreatedEvent | ToolCallApprovalRequestedEvent | ToolCallApprovalDecidedEvent | ToolCallStartedEvent | ToolCallProgressEvent | ToolCallCompletedEvent | ToolCallFailedEvent | ToolCallTimedOutEvent | ToolCallRejectedEvent | ToolCallOutcomeUnknownEvent | ToolCallCancelledEvent | HandoffCompletedEvent | StateUpdatedEvent | InputReceivedEvent | UsageUpdatedEvent | ModelRetriedEvent | ModelSettingDroppedEvent | ModelCallsChangedEvent'
@@ -7232,6 +7436,12 @@ child run. `in_progress`: a worker executes the run, or the run waits only for c
 `failed`, and `cancelled` are final. `incomplete`: a limit ended the run. `expired`: the
 deadline passed while the run was waiting. Later versions may add values."""
 
+ScheduleMisfires: TypeAlias = "Literal['skip', 'once', 'all']"
+"""Later versions may add values."""
+
+ScheduleOverlap: TypeAlias = "Literal['skip', 'queue', 'replace']"
+"""Later versions may add values."""
+
 Scope: TypeAlias = "Literal['runs:read', 'runs:write', 'tools:write', 'approvals:decide', 'admin']"
 """Permission of an API key. `runs:read`: read all resources except API keys, webhook
 endpoints, the retention and legal holds. `runs:write`: start, change and erase runs and
@@ -7242,6 +7452,12 @@ keys, webhook endpoints, the retention and legal holds. Later versions may add v
 SessionItem: TypeAlias = 'SessionMessageItem | SessionToolCallItem | SessionToolResultItem | SessionReasoningItem | SessionHostedCallItem'
 """An item of a conversation. Later versions may add types. Clients must ignore unknown
 types."""
+
+SlotSkipReason: TypeAlias = "Literal['overlap', 'queue_full', 'missed']"
+"""Later versions may add values."""
+
+SlotStatus: TypeAlias = "Literal['started', 'skipped', 'failed']"
+"""Later versions may add values."""
 
 SortOrder: TypeAlias = "Literal['asc', 'desc']"
 """Order of a list: ascending or descending."""

@@ -1320,6 +1320,93 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/schedules": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List schedules
+         * @description List schedules.
+         *
+         *     Requires the scope `runs:read` or `runs:write`.
+         */
+        get: operations["list_schedules"];
+        put?: never;
+        /**
+         * Create a schedule
+         * @description Create a schedule. Runward validates the request of its runs like `POST /v1/runs`. To define
+         *     tools in it, the API key may also need the scope `tools:write`.
+         *
+         *     Requires the scope `runs:write`.
+         */
+        post: operations["create_schedule"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/{schedule_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a schedule
+         * @description Get a schedule, with its next slot and the result of the last one.
+         *
+         *     Requires the scope `runs:read` or `runs:write`.
+         */
+        get: operations["get_schedule"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a schedule
+         * @description Delete a schedule and its slots. Its runs continue.
+         *
+         *     Requires the scope `runs:write`.
+         */
+        delete: operations["delete_schedule"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a schedule
+         * @description Update a schedule. Open runs of the schedule continue. Slots that pass while a schedule is
+         *     disabled start no runs.
+         *
+         *     Requires the scope `runs:write`.
+         */
+        patch: operations["update_schedule"];
+        trace?: never;
+    };
+    "/v1/schedules/{schedule_id}/slots": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List schedule slots
+         * @description List the slots that Runward has processed, in order of their times. Runward keeps a slot for
+         *     30 days.
+         *
+         *     Requires the scope `runs:read` or `runs:write`.
+         */
+        get: operations["list_schedule_slots"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/webhook_endpoints": {
         parameters: {
             query?: never;
@@ -4002,6 +4089,57 @@ export interface components {
             stream_options?: components["schemas"]["StreamOptions"];
         };
         /**
+         * @description A schedule to create. It must have exactly one of `cron`, `at` and `after_seconds`.
+         * @example {
+         *       "cron": "0 7 * * MON-FRI",
+         *       "name": "Daily report",
+         *       "run": {
+         *         "agent": "clerk",
+         *         "input": "Send the report of yesterday."
+         *       },
+         *       "time_zone": "Europe/Berlin"
+         *     }
+         */
+        CreateSchedule: {
+            /** @description Name of the schedule, for people. */
+            name: string;
+            /**
+             * @description Cron expression with five fields: minute, hour, day of month, month, and day of week. Null:
+             *     the schedule starts one run.
+             */
+            cron?: string | null;
+            /** @description Time zone of `cron`, as a name of the IANA time zone database. Null: `UTC`. */
+            time_zone?: string | null;
+            /** @description Time of the only run. It must be in the future, by at most ten years. */
+            at?: string | null;
+            /** @description Seconds until the only run, counted from this request. */
+            after_seconds?: number | null;
+            /**
+             * @description Request of each run, as in `POST /v1/runs`. Runward validates it now, and again for each
+             *     slot. At most 64 KiB as JSON.
+             */
+            run: components["schemas"]["StartRun"];
+            /**
+             * @description What happens at a slot if a run of an earlier slot has not ended. `skip`: the slot starts no
+             *     run. `queue`: the new run waits until the earlier runs have ended. `replace`: Runward cancels
+             *     the earlier runs. Default: `skip`.
+             * @default skip
+             */
+            overlap?: components["schemas"]["ScheduleOverlap"];
+            /**
+             * @description What happens with slots for which no worker was available for more than a minute. `skip`:
+             *     they start no run. `once`: only the newest of them starts a run. `all`: the newest 100 of them
+             *     start runs, oldest first. Default: `once`.
+             * @default once
+             */
+            misfires?: components["schemas"]["ScheduleMisfires"];
+            /**
+             * @description Whether the schedule starts runs. Default: true.
+             * @default true
+             */
+            enabled?: boolean;
+        };
+        /**
          * @description A session to create.
          * @example {
          *       "metadata": {
@@ -4210,10 +4348,14 @@ export interface components {
          * @description Stable error code, for programs. Later versions may add values.
          * @enum {string}
          */
-        ErrorCode: "unauthenticated" | "forbidden" | "insufficient_scope" | "not_found" | "run_not_found" | "run_erased" | "call_not_found" | "approval_not_found" | "response_not_found" | "model_not_found" | "tool_not_found" | "agent_not_found" | "mcp_server_not_found" | "secret_not_found" | "session_not_found" | "key_not_found" | "project_not_found" | "webhook_endpoint_not_found" | "legal_hold_not_found" | "erasure_not_found" | "webhook_delivery_not_found" | "callback_not_found" | "conflict" | "approval_already_decided" | "digest_mismatch" | "decision_not_allowed" | "run_ended" | "run_unreadable" | "session_busy" | "call_not_waiting" | "too_early" | "result_already_given" | "legal_hold" | "already_exists" | "idempotency_in_flight" | "gone" | "events_removed" | "late_callback" | "bad_request" | "invalid_json" | "request_timeout" | "payload_too_large" | "unsupported_media_type" | "invalid_request" | "unknown_model" | "unknown_tool" | "unknown_agent" | "unsupported_parameter" | "previous_response_not_found" | "idempotency_key_reused" | "mcp_unreachable" | "too_many_requests" | "unavailable" | "method_not_allowed" | "headers_too_large" | "internal_error";
+        ErrorCode: "unauthenticated" | "forbidden" | "insufficient_scope" | "not_found" | "run_not_found" | "run_erased" | "call_not_found" | "approval_not_found" | "response_not_found" | "model_not_found" | "tool_not_found" | "agent_not_found" | "mcp_server_not_found" | "secret_not_found" | "session_not_found" | "key_not_found" | "project_not_found" | "webhook_endpoint_not_found" | "legal_hold_not_found" | "erasure_not_found" | "webhook_delivery_not_found" | "schedule_not_found" | "callback_not_found" | "conflict" | "approval_already_decided" | "digest_mismatch" | "decision_not_allowed" | "run_ended" | "run_unreadable" | "session_busy" | "call_not_waiting" | "too_early" | "result_already_given" | "legal_hold" | "already_exists" | "idempotency_in_flight" | "gone" | "events_removed" | "late_callback" | "bad_request" | "invalid_json" | "request_timeout" | "payload_too_large" | "unsupported_media_type" | "invalid_request" | "unknown_model" | "unknown_tool" | "unknown_agent" | "unsupported_parameter" | "previous_response_not_found" | "idempotency_key_reused" | "mcp_unreachable" | "too_many_requests" | "unavailable" | "method_not_allowed" | "headers_too_large" | "internal_error";
         /**
          * @description An event of a run's log. Polling and streaming return the same events. Later versions may add types. Clients must ignore unknown types.
          * @example {
+         *       "id": "evt_019a5f1e9b527c638d2f6c8bab4e3d71",
+         *       "type": "tool_call.started",
+         *       "sequence": 4,
+         *       "run_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
          *       "created_at": "2026-11-02T09:30:00.125000Z",
          *       "data": {
          *         "attempt": 1,
@@ -4222,11 +4364,7 @@ export interface components {
          *         "timeout_seconds": 30,
          *         "tool": "pay",
          *         "webhook_id": "call_019a5f1e8c537e648f3a7d9cbc5f4e82"
-         *       },
-         *       "id": "evt_019a5f1e9b527c638d2f6c8bab4e3d71",
-         *       "run_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
-         *       "sequence": 4,
-         *       "type": "tool_call.started"
+         *       }
          *     }
          */
         Event: components["schemas"]["RunCreatedEvent"] | components["schemas"]["RunStartedEvent"] | components["schemas"]["RunWaitingEvent"] | components["schemas"]["RunResumedEvent"] | components["schemas"]["RunCompletedEvent"] | components["schemas"]["RunFailedEvent"] | components["schemas"]["RunCancelledEvent"] | components["schemas"]["RunIncompleteEvent"] | components["schemas"]["RunExpiredEvent"] | components["schemas"]["MessageCompletedEvent"] | components["schemas"]["ReasoningCompletedEvent"] | components["schemas"]["ToolCallCreatedEvent"] | components["schemas"]["ToolCallApprovalRequestedEvent"] | components["schemas"]["ToolCallApprovalDecidedEvent"] | components["schemas"]["ToolCallStartedEvent"] | components["schemas"]["ToolCallProgressEvent"] | components["schemas"]["ToolCallCompletedEvent"] | components["schemas"]["ToolCallFailedEvent"] | components["schemas"]["ToolCallTimedOutEvent"] | components["schemas"]["ToolCallRejectedEvent"] | components["schemas"]["ToolCallOutcomeUnknownEvent"] | components["schemas"]["ToolCallCancelledEvent"] | components["schemas"]["HandoffCompletedEvent"] | components["schemas"]["StateUpdatedEvent"] | components["schemas"]["InputReceivedEvent"] | components["schemas"]["UsageUpdatedEvent"] | components["schemas"]["ModelRetriedEvent"] | components["schemas"]["ModelSettingDroppedEvent"] | components["schemas"]["ModelCallsChangedEvent"];
@@ -4237,6 +4375,10 @@ export interface components {
          *       "object": "list",
          *       "data": [
          *         {
+         *           "id": "evt_019a5f1e9b527c638d2f6c8bab4e3d71",
+         *           "type": "tool_call.started",
+         *           "sequence": 4,
+         *           "run_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
          *           "created_at": "2026-11-02T09:30:00.125000Z",
          *           "data": {
          *             "attempt": 1,
@@ -4245,11 +4387,7 @@ export interface components {
          *             "timeout_seconds": 30,
          *             "tool": "pay",
          *             "webhook_id": "call_019a5f1e8c537e648f3a7d9cbc5f4e82"
-         *           },
-         *           "id": "evt_019a5f1e9b527c638d2f6c8bab4e3d71",
-         *           "run_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
-         *           "sequence": 4,
-         *           "type": "tool_call.started"
+         *           }
          *         }
          *       ],
          *       "first_id": "evt_019a5f1e9b527c638d2f6c8bab4e3d71",
@@ -9757,6 +9895,7 @@ export interface components {
          *       "model": "offline:rules",
          *       "session_id": null,
          *       "continued_from": null,
+         *       "schedule_id": null,
          *       "parent_run_id": null,
          *       "created_by": {
          *         "type": "key",
@@ -9840,6 +9979,8 @@ export interface components {
             session_id: string | null;
             /** @description ID of the run that this run continues. Null for other runs. */
             continued_from: string | null;
+            /** @description ID of the schedule that started the run. Null for other runs. */
+            schedule_id: string | null;
             /** @description ID of the parent run. Set only for child runs. */
             parent_run_id: string | null;
             /**
@@ -10187,6 +10328,7 @@ export interface components {
          *           "model": "offline:rules",
          *           "session_id": null,
          *           "continued_from": null,
+         *           "schedule_id": null,
          *           "parent_run_id": null,
          *           "created_by": {
          *             "type": "key",
@@ -10478,6 +10620,245 @@ export interface components {
              * @default []
              */
             include?: "output"[];
+        };
+        /**
+         * @description A schedule, which starts runs at certain times.
+         * @example {
+         *       "id": "sched_019a5f1e9c637f749e2f7d9dbd5f5f94",
+         *       "object": "schedule",
+         *       "name": "Daily report",
+         *       "cron": "0 7 * * MON-FRI",
+         *       "time_zone": "Europe/Berlin",
+         *       "at": null,
+         *       "after_seconds": null,
+         *       "run": {
+         *         "agent": "clerk",
+         *         "input": "Send the report of yesterday."
+         *       },
+         *       "overlap": "skip",
+         *       "misfires": "once",
+         *       "enabled": true,
+         *       "next_at": "2026-11-03T06:00:00Z",
+         *       "last_at": "2026-11-02T06:00:00Z",
+         *       "last_run_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+         *       "last_skip_reason": null,
+         *       "last_error": null,
+         *       "created_by": {
+         *         "type": "key",
+         *         "id": "key_019a5f1e5c1b7f3a8d2e4c6b8a0f1e3d",
+         *         "name": "shop"
+         *       },
+         *       "created_at": "2026-11-02T09:30:00.125000Z",
+         *       "updated_at": "2026-11-02T09:30:00.125000Z"
+         *     }
+         */
+        Schedule: {
+            /** @description ID of the schedule. */
+            id: string;
+            /**
+             * @description Always `schedule`.
+             * @default schedule
+             * @constant
+             */
+            object: "schedule";
+            /** @description Name of the schedule, for people. */
+            name: string;
+            /** @description Cron expression. Null if the schedule starts one run. */
+            cron: string | null;
+            /** @description Time zone of `cron`. Null without `cron`. */
+            time_zone: string | null;
+            /** @description Time of the only run. Null with `cron`. */
+            at: string | null;
+            /** @description The `after_seconds` from which Runward computed `at`. Null if there was none. */
+            after_seconds: number | null;
+            /**
+             * @description Request of each run. Values of the headers of tools are shown as `…`, and references to
+             *     secrets are shown unchanged.
+             */
+            run: components["schemas"]["JsonObject"];
+            /** @description What happens at a slot if a run of an earlier slot has not ended. */
+            overlap: components["schemas"]["ScheduleOverlap"];
+            /** @description What happens with slots for which no worker was available. */
+            misfires: components["schemas"]["ScheduleMisfires"];
+            /** @description Whether the schedule starts runs. */
+            enabled: boolean;
+            /** @description Time of the next slot. Null if the schedule is disabled or has no further slot. */
+            next_at: string | null;
+            /** @description Time of the last slot that Runward processed. Null if there was none. */
+            last_at: string | null;
+            /** @description ID of the last run. Null if there was none. */
+            last_run_id: string | null;
+            /**
+             * @description Why the last slot started no run. `overlap`: a run of an earlier slot had not ended.
+             *     `queue_full`: 100 runs of the schedule were waiting. `missed`: no worker was available. Null if
+             *     the last slot was not skipped.
+             */
+            last_skip_reason: components["schemas"]["SlotSkipReason"] | null;
+            /** @description Why the run of the last slot could not start. Null if there was no error. */
+            last_error: components["schemas"]["SlotError"] | null;
+            /** @description API key that created the schedule. The runs have the same `created_by`. */
+            created_by: components["schemas"]["Actor"] | null;
+            /**
+             * Format: date-time
+             * @description When the schedule was created.
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When the schedule was last updated.
+             */
+            updated_at: string;
+        };
+        /**
+         * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
+         *     pass `first_id` as `before`.
+         * @example {
+         *       "object": "list",
+         *       "data": [
+         *         {
+         *           "id": "sched_019a5f1e9c637f749e2f7d9dbd5f5f94",
+         *           "object": "schedule",
+         *           "name": "Daily report",
+         *           "cron": "0 7 * * MON-FRI",
+         *           "time_zone": "Europe/Berlin",
+         *           "at": null,
+         *           "after_seconds": null,
+         *           "run": {
+         *             "agent": "clerk",
+         *             "input": "Send the report of yesterday."
+         *           },
+         *           "overlap": "skip",
+         *           "misfires": "once",
+         *           "enabled": true,
+         *           "next_at": "2026-11-03T06:00:00Z",
+         *           "last_at": "2026-11-02T06:00:00Z",
+         *           "last_run_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+         *           "last_skip_reason": null,
+         *           "last_error": null,
+         *           "created_by": {
+         *             "type": "key",
+         *             "id": "key_019a5f1e5c1b7f3a8d2e4c6b8a0f1e3d",
+         *             "name": "shop"
+         *           },
+         *           "created_at": "2026-11-02T09:30:00.125000Z",
+         *           "updated_at": "2026-11-02T09:30:00.125000Z"
+         *         }
+         *       ],
+         *       "first_id": "sched_019a5f1e9c637f749e2f7d9dbd5f5f94",
+         *       "last_id": "sched_019a5f1e9c637f749e2f7d9dbd5f5f94",
+         *       "has_more": false
+         *     }
+         */
+        ScheduleList: {
+            /**
+             * @description Always `list`.
+             * @default list
+             * @constant
+             */
+            object: "list";
+            /** @description Items of the page, in the requested order. */
+            data: components["schemas"]["Schedule"][];
+            /** @description Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            first_id: string | null;
+            /** @description Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            last_id: string | null;
+            /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
+            has_more: boolean;
+        };
+        /**
+         * @description Later versions may add values.
+         * @enum {string}
+         */
+        ScheduleMisfires: "skip" | "once" | "all";
+        /**
+         * @description Later versions may add values.
+         * @enum {string}
+         */
+        ScheduleOverlap: "skip" | "queue" | "replace";
+        /**
+         * @description A slot of a schedule that Runward has processed.
+         * @example {
+         *       "id": "slot_019a5f1e9c637f749e2f7d9dbd5f5f94_1793599200000000",
+         *       "object": "schedule_slot",
+         *       "at": "2026-11-02T06:00:00Z",
+         *       "status": "started",
+         *       "run_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+         *       "skip_reason": null,
+         *       "error": null,
+         *       "created_at": "2026-11-02T06:00:00.412000Z"
+         *     }
+         */
+        ScheduleSlot: {
+            /** @description ID of the slot. */
+            id: string;
+            /**
+             * @description Always `schedule_slot`.
+             * @default schedule_slot
+             * @constant
+             */
+            object: "schedule_slot";
+            /**
+             * Format: date-time
+             * @description Time of the slot.
+             */
+            at: string;
+            /**
+             * @description Result of the slot. `started`: it started a run. `skipped`: it started no run because of
+             *     `overlap` or `misfires`. `failed`: its run could not start.
+             */
+            status: components["schemas"]["SlotStatus"];
+            /** @description ID of the run. Null if the slot started no run. */
+            run_id: string | null;
+            /**
+             * @description Why Runward skipped the slot. If several slots in a row were missed, the list contains only
+             *     the first one. Null if the slot was not skipped.
+             */
+            skip_reason: components["schemas"]["SlotSkipReason"] | null;
+            /** @description Why the run could not start. Null if there was no error. */
+            error: components["schemas"]["SlotError"] | null;
+            /**
+             * Format: date-time
+             * @description When Runward processed the slot. Runward deletes slots 30 days later.
+             */
+            created_at: string;
+        };
+        /**
+         * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
+         *     pass `first_id` as `before`.
+         * @example {
+         *       "object": "list",
+         *       "data": [
+         *         {
+         *           "id": "slot_019a5f1e9c637f749e2f7d9dbd5f5f94_1793599200000000",
+         *           "object": "schedule_slot",
+         *           "at": "2026-11-02T06:00:00Z",
+         *           "status": "started",
+         *           "run_id": "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+         *           "skip_reason": null,
+         *           "error": null,
+         *           "created_at": "2026-11-02T06:00:00.412000Z"
+         *         }
+         *       ],
+         *       "first_id": "slot_019a5f1e9c637f749e2f7d9dbd5f5f94_1793599200000000",
+         *       "last_id": "slot_019a5f1e9c637f749e2f7d9dbd5f5f94_1793599200000000",
+         *       "has_more": false
+         *     }
+         */
+        ScheduleSlotList: {
+            /**
+             * @description Always `list`.
+             * @default list
+             * @constant
+             */
+            object: "list";
+            /** @description Items of the page, in the requested order. */
+            data: components["schemas"]["ScheduleSlot"][];
+            /** @description Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            first_id: string | null;
+            /** @description Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            last_id: string | null;
+            /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
+            has_more: boolean;
         };
         /**
          * @description Permission of an API key. `runs:read`: read all resources except API keys, webhook
@@ -10854,6 +11235,25 @@ export interface components {
             /** @description Reason why the tool cannot be used. */
             reason: string;
         };
+        /** @description Why the run of a slot could not start. */
+        SlotError: {
+            /** @description Stable error code, for programs. It is the code that `POST /v1/runs` would return. */
+            code: string;
+            /** @description Description of the error, for people. */
+            message: string;
+            /** @description The invalid values of the request, with `path` and `message`. A path begins with `run`. */
+            errors: components["schemas"]["JsonObject"][];
+        };
+        /**
+         * @description Later versions may add values.
+         * @enum {string}
+         */
+        SlotSkipReason: "overlap" | "queue_full" | "missed";
+        /**
+         * @description Later versions may add values.
+         * @enum {string}
+         */
+        SlotStatus: "started" | "skipped" | "failed";
         /**
          * @description Order of a list: ascending or descending.
          * @enum {string}
@@ -12544,6 +12944,47 @@ export interface components {
             oauth?: components["schemas"]["OAuth"] | null;
         };
         /**
+         * @description The fields to update. `cron`, `at` or `after_seconds` replaces the previous timing. A
+         *     schedule that is enabled continues with the first slot in the future.
+         * @example {
+         *       "enabled": false
+         *     }
+         */
+        UpdateSchedule: {
+            /** @description Name of the schedule, for people. */
+            name?: string;
+            /**
+             * @description Cron expression with five fields: minute, hour, day of month, month, and day of week. Null:
+             *     the schedule starts one run.
+             */
+            cron?: string | null;
+            /** @description Time zone of `cron`, as a name of the IANA time zone database. Null: `UTC`. */
+            time_zone?: string | null;
+            /** @description Time of the only run. It must be in the future, by at most ten years. */
+            at?: string | null;
+            /** @description Seconds until the only run, counted from this request. */
+            after_seconds?: number | null;
+            /**
+             * @description Request of each run, as in `POST /v1/runs`. Runward validates it now, and again for each
+             *     slot. At most 64 KiB as JSON.
+             */
+            run?: components["schemas"]["StartRun"];
+            /**
+             * @description What happens at a slot if a run of an earlier slot has not ended. `skip`: the slot starts no
+             *     run. `queue`: the new run waits until the earlier runs have ended. `replace`: Runward cancels
+             *     the earlier runs.
+             */
+            overlap?: components["schemas"]["ScheduleOverlap"];
+            /**
+             * @description What happens with slots for which no worker was available for more than a minute. `skip`:
+             *     they start no run. `once`: only the newest of them starts a run. `all`: the newest 100 of them
+             *     start runs, oldest first.
+             */
+            misfires?: components["schemas"]["ScheduleMisfires"];
+            /** @description Whether the schedule starts runs. */
+            enabled?: boolean;
+        };
+        /**
          * @description The fields to update. Runward merges `state` by key: a new value replaces the previous value
          *     of the same key, and null removes the key. Other keys keep their values.
          * @example {
@@ -13187,14 +13628,14 @@ export interface components {
         /**
          * @description A worker process, as it was at its last heartbeat.
          * @example {
-         *       "concurrency": 256,
-         *       "host": "runward-worker-7d9c",
          *       "id": "wrk_019a5f1e8c537e648f3a7d9cbc5f4e82",
-         *       "last_heartbeat_at": "2026-11-02T09:30:00.125000Z",
          *       "object": "worker",
+         *       "version": "0.1.0",
+         *       "host": "runward-worker-7d9c",
+         *       "concurrency": 256,
          *       "runs": 12,
          *       "started_at": "2026-11-02T09:30:00.125000Z",
-         *       "version": "0.1.0"
+         *       "last_heartbeat_at": "2026-11-02T09:30:00.125000Z"
          *     }
          */
         WorkerProcess: {
@@ -13233,14 +13674,14 @@ export interface components {
          *       "object": "list",
          *       "data": [
          *         {
-         *           "concurrency": 256,
-         *           "host": "runward-worker-7d9c",
          *           "id": "wrk_019a5f1e8c537e648f3a7d9cbc5f4e82",
-         *           "last_heartbeat_at": "2026-11-02T09:30:00.125000Z",
          *           "object": "worker",
+         *           "version": "0.1.0",
+         *           "host": "runward-worker-7d9c",
+         *           "concurrency": 256,
          *           "runs": 12,
          *           "started_at": "2026-11-02T09:30:00.125000Z",
-         *           "version": "0.1.0"
+         *           "last_heartbeat_at": "2026-11-02T09:30:00.125000Z"
          *         }
          *       ],
          *       "first_id": "wrk_019a5f1e8c537e648f3a7d9cbc5f4e82",
@@ -13635,6 +14076,7 @@ export type CreateErasure = components['schemas']['CreateErasure'];
 export type CreateKey = components['schemas']['CreateKey'];
 export type CreateProject = components['schemas']['CreateProject'];
 export type CreateResponse = components['schemas']['CreateResponse'];
+export type CreateSchedule = components['schemas']['CreateSchedule'];
 export type CreateSession = components['schemas']['CreateSession'];
 export type CreateWebhookEndpoint = components['schemas']['CreateWebhookEndpoint'];
 export type Decision = components['schemas']['Decision'];
@@ -13912,6 +14354,12 @@ export type RunWaitingCall = components['schemas']['RunWaitingCall'];
 export type RunWaitingData = components['schemas']['RunWaitingData'];
 export type RunWaitingEvent = components['schemas']['RunWaitingEvent'];
 export type RunWebhook = components['schemas']['RunWebhook'];
+export type Schedule = components['schemas']['Schedule'];
+export type ScheduleList = components['schemas']['ScheduleList'];
+export type ScheduleMisfires = components['schemas']['ScheduleMisfires'];
+export type ScheduleOverlap = components['schemas']['ScheduleOverlap'];
+export type ScheduleSlot = components['schemas']['ScheduleSlot'];
+export type ScheduleSlotList = components['schemas']['ScheduleSlotList'];
 export type Scope = components['schemas']['Scope'];
 export type Secret = components['schemas']['Secret'];
 export type SecretList = components['schemas']['SecretList'];
@@ -13929,6 +14377,9 @@ export type SessionToolCallItem = components['schemas']['SessionToolCallItem'];
 export type SessionToolResultItem = components['schemas']['SessionToolResultItem'];
 export type SigningSecret = components['schemas']['SigningSecret'];
 export type SkippedTool = components['schemas']['SkippedTool'];
+export type SlotError = components['schemas']['SlotError'];
+export type SlotSkipReason = components['schemas']['SlotSkipReason'];
+export type SlotStatus = components['schemas']['SlotStatus'];
 export type SortOrder = components['schemas']['SortOrder'];
 export type StartMcpLogin = components['schemas']['StartMcpLogin'];
 export type StartRun = components['schemas']['StartRun'];
@@ -13987,6 +14438,7 @@ export type UnknownOutcomeMode = components['schemas']['UnknownOutcomeMode'];
 export type UpdateAgent = components['schemas']['UpdateAgent'];
 export type UpdateConversation = components['schemas']['UpdateConversation'];
 export type UpdateMcpServer = components['schemas']['UpdateMcpServer'];
+export type UpdateSchedule = components['schemas']['UpdateSchedule'];
 export type UpdateSession = components['schemas']['UpdateSession'];
 export type UpdateTool = components['schemas']['UpdateTool'];
 export type UpdateWebhookEndpoint = components['schemas']['UpdateWebhookEndpoint'];
@@ -14052,6 +14504,8 @@ export interface operations {
                 agent?: string;
                 /** @description Return only runs of this session. */
                 session_id?: string;
+                /** @description Return only runs of this schedule. */
+                schedule_id?: string;
                 /** @description Return the child runs of this run. */
                 parent_run_id?: string;
                 /** @description Return only runs accepted at or after this time. */
@@ -17234,6 +17688,266 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             409: components["responses"]["Conflict"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    list_schedules: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of items to return. Default: 20. */
+                limit?: number;
+                /** @description Return the page that follows this cursor. Use the `last_id` of a page. */
+                after?: string;
+                /** @description Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with `after`. */
+                before?: string;
+                /** @description Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`. */
+                order?: components["schemas"]["SortOrder"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of a list. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleList"];
+                };
+            };
+            /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
+            304: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    create_schedule: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Key that makes retries safe. If a client sends the same key and body again within 24 hours, Runward creates nothing and returns the first response. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateSchedule"];
+            };
+        };
+        responses: {
+            /** @description A schedule, which starts runs at certain times. */
+            201: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Schedule"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    get_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the schedule. */
+                schedule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A schedule, which starts runs at certain times. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Schedule"];
+                };
+            };
+            /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
+            304: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    delete_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the schedule. */
+                schedule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            204: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    update_schedule: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the schedule. */
+                schedule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UpdateSchedule"];
+            };
+        };
+        responses: {
+            /** @description A schedule, which starts runs at certain times. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Schedule"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    list_schedule_slots: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of items to return. Default: 20. */
+                limit?: number;
+                /** @description Return the page that follows this cursor. Use the `last_id` of a page. */
+                after?: string;
+                /** @description Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with `after`. */
+                before?: string;
+                /** @description Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`. */
+                order?: components["schemas"]["SortOrder"];
+            };
+            header?: never;
+            path: {
+                /** @description ID of the schedule. */
+                schedule_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of a list. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScheduleSlotList"];
+                };
+            };
+            /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
+            304: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
             422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];

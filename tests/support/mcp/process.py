@@ -17,6 +17,7 @@ import uvicorn
 from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
+from opentelemetry.propagate import inject
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -31,7 +32,10 @@ SERVER = MCPServer("test", warn_on_duplicate_tools=False)
 
 def note(what: str, ctx: Context, **more: Any) -> None:
     headers = {name.lower(): value for name, value in (ctx.headers or {}).items()}
-    SEEN.append({"what": what, "headers": headers, "version": ctx.protocol_version, **more})
+    trace: dict[str, str] = {}
+    inject(trace)  # the SDK has read it from `_meta`
+    about = {"headers": headers, "version": ctx.protocol_version, "trace": trace}
+    SEEN.append({"what": what, **about, **more})
     for waiting in NOTED:
         waiting.set()
 

@@ -42,6 +42,7 @@ class ResponseModel(BaseModel):
         extra="forbid",
         use_attribute_docstrings=True,
         json_schema_serialization_defaults_required=True,
+        defer_build=True,
     )
 
     @classmethod

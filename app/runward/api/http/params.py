@@ -88,6 +88,7 @@ _LEGAL_HOLD: Final = _PathValue(
     "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
     e.LegalHoldNotFoundError,
 )
+_SCHEDULE: Final = _make_id(Prefix.SCHEDULE, e.ScheduleNotFoundError)
 _AGENT: Final = _make_name("clerk", e.AgentNotFoundError)
 _MCP_SERVER: Final = _make_name("files", e.McpServerNotFoundError)
 _SECRET: Final = _make_name("CRM_TOKEN", e.SecretNotFoundError)
@@ -109,6 +110,7 @@ ErasurePath = Annotated[UUID, _ERASURE, Path(description="ID of the erasure.")]
 LegalHoldPath = Annotated[
     str, _LEGAL_HOLD, Path(description="ID of a run, a session or the project.")
 ]
+SchedulePath = Annotated[UUID, _SCHEDULE, Path(description="ID of the schedule.")]
 AgentPath = Annotated[str, _AGENT, Path(description="Name of the agent.")]
 McpServerPath = Annotated[str, _MCP_SERVER, Path(description="Name of the MCP server.")]
 SecretPath = Annotated[str, _SECRET, Path(description="Name of the secret.")]

@@ -40,6 +40,8 @@ class ResponseSender:
         self.request_id = _read_request_id(scope)
         self.for_head = scope["method"] == "HEAD"
         self.started = False
+        self.status: int | None = None
+        """The status of the response, when its headers have been sent."""
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -69,7 +71,7 @@ class ResponseSender:
         return {**message, "body": body}
 
     async def _send_head(self, head: Message, added: list[tuple[bytes, bytes]]) -> None:
-        self._head, self.started = None, True
+        self._head, self.started, self.status = None, True, head["status"]
         headers = [
             *head.get("headers", ()),
             *added,

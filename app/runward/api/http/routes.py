@@ -3,17 +3,23 @@ query names, validate its body, compute the handler's arguments, and encode the 
 are in this order, so that unauthenticated requests cost little."""
 
 import re
-from collections.abc import Callable, Coroutine, Mapping, Set
+from collections.abc import Callable, Coroutine, Generator, Mapping, Set
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from inspect import iscoroutinefunction
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
+from warnings import catch_warnings, simplefilter
 
 from fastapi import APIRouter, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
+from pydantic.warnings import UnsupportedFieldAttributeWarning
+from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
+from structlog.contextvars import bind_contextvars
 
 from runward.api.http.arguments import Arguments, make_missing_error
 from runward.api.http.auth import Requirement
@@ -21,6 +27,7 @@ from runward.api.http.body import NO_BODY, read_body
 from runward.api.http.requests import ApiRequest, get_services
 from runward.api.http.responses import apply_etag, json_response
 from runward.domain.errors import FieldError, InvalidRequestError, NotFoundError
+from runward.domain.ids import Prefix, format_id
 from runward.domain.json import clean_text
 
 _NUMBER_FORMATS: Final[Mapping[type, tuple[re.Pattern[str], str]]] = {
@@ -38,21 +45,26 @@ surrounding spaces."""
 SINGLE_HEADERS: Final = ("Idempotency-Key", "Last-Event-ID")
 
 
-class StrictRoute(APIRoute):
-    """A route that FastAPI describes in openapi.json, and that processes requests without
-    FastAPI."""
+class StrictRoute(Route):
+    """A route that processes requests without FastAPI. FastAPI only describes it, for openapi.json
+    and for the rules of its requests. That takes memory and milliseconds, so it happens at the
+    first request of the route."""
 
-    rules: "RouteRules"
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        assert iscoroutinefunction(self.endpoint)
-        self.rules = RouteRules.from_route(self)
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        assert iscoroutinefunction(endpoint)
+        methods, shown = options["methods"], options["include_in_schema"]
+        super().__init__(path, endpoint, name=options["name"], include_in_schema=shown)
+        self.methods = set(methods or ["GET"])
         self.app = self._serve
+        self._options = options
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return no handler, because `_serve` is the application of this route."""
-        return None  # type: ignore[return-value]
+    @cached_property
+    def described(self) -> APIRoute:
+        return _DescribedRoute(self.path, self.endpoint, **self._options)
+
+    @cached_property
+    def rules(self) -> "RouteRules":
+        return RouteRules.from_route(self.described)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = await self._respond(ApiRequest(scope, receive))
@@ -60,8 +72,10 @@ class StrictRoute(APIRoute):
 
     async def _respond(self, request: ApiRequest) -> Response:
         rules = self.rules
+        bind_path_ids(request)
         if rules.requirement is not None:
             request.principal = await rules.requirement.authenticate(request)
+            bind_contextvars(project=format_id(Prefix.PROJECT, request.principal.project_id))
         check_path(request)
         rules.check_query(request)
         check_headers(request)
@@ -69,10 +83,16 @@ class StrictRoute(APIRoute):
         body = await read_body(request, limits.max_body_bytes, rules.body)
         result = await self.endpoint(**rules.compute_arguments(request, body))
         if not isinstance(result, Response):
-            status = self.status_code or 200
+            status = self._options["status_code"] or 200
             empty = result is None
             result = Response(status_code=204) if empty else json_response(result, status)
         return apply_etag(request, result)
+
+
+class _DescribedRoute(APIRoute):
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return no handler, because only a StrictRoute processes requests."""
+        return None  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +176,17 @@ class RouteRules:
 
 def _make_adapter(info: FieldInfo) -> TypeAdapter[Any]:
     shape: Any = Annotated[info.annotation, info]  # pyright: ignore
-    return TypeAdapter[Any](shape)
+    with ignore_aliases():
+        return TypeAdapter[Any](shape)
+
+
+@contextmanager
+def ignore_aliases() -> Generator[None]:
+    """Suppress Pydantic's warning that the alias of a parameter has no effect on its type, as
+    FastAPI does."""
+    with catch_warnings():
+        simplefilter("ignore", UnsupportedFieldAttributeWarning)
+        yield
 
 
 def make_router(tag: str, prefix: str = "/v1") -> APIRouter:
@@ -165,7 +195,7 @@ def make_router(tag: str, prefix: str = "/v1") -> APIRouter:
     return APIRouter(
         prefix=prefix,
         tags=[tag],
-        route_class=StrictRoute,
+        route_class=cast(Any, StrictRoute),
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
@@ -174,6 +204,14 @@ def make_router(tag: str, prefix: str = "/v1") -> APIRouter:
 def check_path(request: Request) -> None:
     if not all(is_text(value) for value in request.path_params.values()):
         raise NotFoundError
+
+
+def bind_path_ids(request: Request) -> None:
+    """Add the IDs in the path to all log lines of the request, such as `run` and `call`."""
+    ids = request.path_params.items()
+    bind_contextvars(
+        **{name.removesuffix("_id"): one[:64] for name, one in ids if name.endswith("_id")}
+    )
 
 
 def check_headers(request: ApiRequest) -> None:

@@ -18,10 +18,10 @@ from runward.api.mcp.results import INTERNAL_ERROR, McpRequestError
 from runward.api.mcp.subscriptions import McpSubscription
 from runward.api.mcp.tasks import EXTENSION, METHODS_2025, METHODS_2026
 from runward.api.mcp.wait import ProgressReport
-from runward.api.openapi.descriptions import VERSION
 from runward.domain.errors import AppError, UnavailableError
 from runward.domain.json import JsonObject
 from runward.store.postgres.db import is_outage
+from runward.version import VERSION
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from typing import Final
 
 TITLE: Final = "Runward"
-VERSION: Final = "0.1.0"
-"""The version in pyproject.toml. It is repeated here for checkouts that are not installed."""
 
 INTRODUCTION: Final = """\
 Runward runs LLM agents durably. A run survives crashes of the service. Tool calls that need \
@@ -39,6 +37,8 @@ TAGS: Final[Mapping[str, str]] = {
     "OpenAI's format.",
     "Sessions": "Conversations shared by several runs. Only one run of a session executes at a "
     "time.",
+    "Schedules": "Start runs at certain times: by a cron expression, once at a time, or once after "
+    "a delay.",
     "Approvals": "Requests for a person's decision on a tool call.",
     "Tools": "Registered tools: webhooks, agents, client tools, hosted tools, plugin functions, "
     "and tools of MCP servers.",

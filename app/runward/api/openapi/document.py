@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
+from itertools import chain
 from typing import Any, Final
 
 from fastapi.openapi.utils import get_openapi
@@ -13,7 +14,7 @@ from starlette.routing import BaseRoute
 from runward.api.http.openai_errors import OPENAI_PATH
 from runward.api.http.openai_errors import STATUSES as OPENAI_STATUSES
 from runward.api.http.problems import MEDIA_TYPE, Problem
-from runward.api.http.routes import StrictRoute
+from runward.api.http.routes import StrictRoute, ignore_aliases
 from runward.api.openapi import errors, examples, links, names, openness, schemas, tidy, webhooks
 from runward.api.openapi.descriptions import (
     CONTACT,
@@ -22,10 +23,10 @@ from runward.api.openapi.descriptions import (
     SERVERS,
     TAGS,
     TITLE,
-    VERSION,
 )
 from runward.api.openapi.tidy import Json
 from runward.api.responses.response_models import OpenAIError
+from runward.version import VERSION
 
 _REFS: Final = "#/components/schemas/{model}"
 _FASTAPI_DESCRIPTION: Final = "Successful Response"
@@ -86,16 +87,19 @@ _RETRY_AFTER: Final[Json] = {
 def build_document(all_routes: Iterable[BaseRoute]) -> Json:
     """Return the document of the routes that are part of the API."""
     routes = [one for one in all_routes if isinstance(one, StrictRoute) and one.include_in_schema]
-    used = {tag for route in routes for tag in route.tags}
-    document = get_openapi(
-        title=TITLE,
-        version=VERSION,
-        description=INTRODUCTION,
-        license_info=LICENSE,
-        servers=SERVERS,
-        routes=routes,
-        tags=[{"name": name, "description": text} for name, text in TAGS.items() if name in used],
-    )
+    described = [route.described for route in routes]
+    used = {tag for route in described for tag in route.tags}
+    tags = [{"name": name, "description": text} for name, text in TAGS.items() if name in used]
+    with ignore_aliases():
+        document = get_openapi(
+            title=TITLE,
+            version=VERSION,
+            description=INTRODUCTION,
+            license_info=LICENSE,
+            servers=SERVERS,
+            routes=described,
+            tags=tags,
+        )
     document.setdefault("paths", {})
     document["info"]["contact"] = CONTACT
     for route in routes:
@@ -150,7 +154,7 @@ def _complete_operation(operation: Json, route: StrictRoute, method: str) -> Non
         operation["description"] = f"{text}\n\nRequires the scope {words}{where}.".lstrip()
         operation["x-required-scopes"] = [str(scope) for scope in needed.any_of]
     operation["security"] = [] if needed is None else [{"bearer": []}]
-    operation["summary"] = route.summary or _summarize(route.name)
+    operation["summary"] = route.described.summary or _summarize(route.name)
     responses: Json = operation["responses"]
     statuses = list(_problem_statuses(route, method, declared=map(int, responses)))
     responses.pop("422", None)  # FastAPI adds it for each route
@@ -239,8 +243,9 @@ def _complete_examples(document: Json, routes: Iterable[StrictRoute]) -> None:
     """Complete the examples of responses with default values, and with the nulls that FastAPI
     omits."""
     known: Json = document["components"]["schemas"]
-    for route in routes:
-        model: Any = route.response_model
+    models: list[Any] = [route.described.response_model for route in routes]
+    items = (getattr(page, "__pydantic_generic_metadata__", {}).get("args", ()) for page in models)
+    for model in chain(models, *items):
         schema = known.get(getattr(model, "__name__", ""), {})
         if "examples" in schema:
             given = model.model_json_schema()["examples"]

@@ -36,6 +36,7 @@ ID_POINTERS: Final[Mapping[str, IdPointers]] = {
     "Project": {"/v1/projects/{project_id}": {"project_id": "/id"}},
     "ResponseObject": {"/v1/responses/{response_id}": {"response_id": "/id"}},
     "Run": {"/v1/runs/{run_id}": {"run_id": "/id"}},
+    "Schedule": {"/v1/schedules/{schedule_id}": {"schedule_id": "/id"}},
     "Secret": {"/v1/secrets/{name}": {"name": "/name"}},
     "Session": {"/v1/sessions/{session_id}": {"session_id": "/id"}},
     "Tool": _TOOL,
@@ -51,6 +52,7 @@ QUERY_PARAMETERS: Final[Mapping[str, Mapping[str, str]]] = {
         "list_runs": "parent_run_id",
         "list_webhook_deliveries": "run_id",
     },
+    "Schedule": {"list_runs": "schedule_id"},
     "Session": {"list_runs": "session_id"},
     "WebhookEndpoint": {"list_webhook_deliveries": "webhook_endpoint_id"},
 }

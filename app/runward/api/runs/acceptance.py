@@ -160,6 +160,7 @@ def build_view(new: NewRun, accepted: AcceptedRun) -> RunView:
         usage=dict.fromkeys(views.USAGE_FIELDS, 0),
         session_id=state.place.session_id if state.place else None,
         continued_from=new.continued_from,
+        schedule_id=new.schedule_id,
         parent_run_id=None,
         output=None,
         output_parsed=None,

@@ -30,6 +30,9 @@ def _read_filter(
     session_id: Annotated[
         str | None, Query(max_length=64, description="Return only runs of this session.")
     ] = None,
+    schedule_id: Annotated[
+        str | None, Query(max_length=64, description="Return only runs of this schedule.")
+    ] = None,
     parent_run_id: Annotated[
         str | None, Query(max_length=64, description="Return the child runs of this run.")
     ] = None,
@@ -54,9 +57,11 @@ def _read_filter(
 ) -> RunFilter | None:
     parent = None if parent_run_id is None else parse_id(Prefix.RUN, parent_run_id)
     session = None if session_id is None else parse_id(Prefix.SESSION, session_id)
+    schedule = None if schedule_id is None else parse_id(Prefix.SCHEDULE, schedule_id)
     unknown_parent = parent_run_id is not None and parent is None
     unknown_session = session_id is not None and session is None
-    if unknown_parent or unknown_session:
+    unknown_schedule = schedule_id is not None and schedule is None
+    if unknown_parent or unknown_session or unknown_schedule:
         return None
     ids = None if q is None else _parse_id_prefix(q)
     return RunFilter(
@@ -64,6 +69,7 @@ def _read_filter(
         agent=agent,
         parent=None if parent is None else RunId(parent),
         session=None if session is None else SessionId(session),
+        schedule=schedule,
         created_from=created_after,
         created_before=created_before,
         ids=ids,
@@ -72,7 +78,8 @@ def _read_filter(
 
 
 RunFilterParams = Annotated[RunFilter | None, Depends(_read_filter)]
-"""The filter of a request. None: a run or session ID is invalid, so the list is empty."""
+"""The filter of a request. None: the ID of a run, session or schedule is invalid, so the list is
+empty."""
 
 
 def _parse_statuses(value: str) -> list[RunStatus]:

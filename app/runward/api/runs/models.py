@@ -168,6 +168,8 @@ class Run(ResponseModel):
     """ID of the session that the run belongs to. Null if the run belongs to no session."""
     continued_from: str | None = None
     """ID of the run that this run continues. Null for other runs."""
+    schedule_id: str | None = None
+    """ID of the schedule that started the run. Null for other runs."""
     parent_run_id: str | None = None
     """ID of the parent run. Set only for child runs."""
     created_by: Actor | None = None
@@ -226,6 +228,7 @@ class Run(ResponseModel):
             model=view.config.get("model"),
             session_id=format_optional_id(Prefix.SESSION, view.session_id),
             continued_from=format_optional_id(Prefix.RUN, view.continued_from),
+            schedule_id=format_optional_id(Prefix.SCHEDULE, view.schedule_id),
             parent_run_id=format_optional_id(Prefix.RUN, view.parent_run_id),
             created_by=Actor.from_row(view.created_by),
             usage=Usage.model_construct(None, **view.usage),

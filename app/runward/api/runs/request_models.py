@@ -7,12 +7,15 @@ from pydantic import Field, JsonValue, model_validator
 from runward.api.http.models import Metadata, RequestModel, with_example
 from runward.api.registry.agent_fields import AgentFields
 from runward.api.runs.input_models import Input, build_items
+from runward.domain.errors import SessionNotFoundError
+from runward.domain.ids import Prefix, SessionId, parse_id
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import ToolName
 from runward.domain.run.config import ModelNames
 from runward.domain.run.items import Item
 from runward.domain.run.notifications import RunWebhook
 from runward.domain.run.resolve import Answer, CallbackCompleted, CallbackFailed
+from runward.domain.run.sessions import ConflictMode
 
 _RUN_FIELDS = {
     "agent",
@@ -77,6 +80,17 @@ class StartRun(AgentFields, _RunFields):
 
     def to_items(self) -> tuple[Item, ...]:
         return build_items(self.input)
+
+    def find_session(self) -> tuple[SessionId, ConflictMode | None] | None:
+        """Return the session of the run, and what happens to its other runs. Raises
+        SessionNotFoundError."""
+        if self.session_id is None:
+            return None
+        value = parse_id(Prefix.SESSION, self.session_id)
+        if value is None:
+            raise SessionNotFoundError
+        on_conflict = None if self.on_conflict is None else ConflictMode(self.on_conflict)
+        return SessionId(value), on_conflict
 
 
 class SendInput(RequestModel):

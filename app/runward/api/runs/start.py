@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Annotated
 
 from fastapi import Header, Request, Response
+from structlog.contextvars import bind_contextvars
 
 from runward.api.events.follow import RunLog, encode_log
 from runward.api.events.models import EVENT_STREAM
@@ -26,20 +27,20 @@ from runward.api.runs.answers import make_headers, read_run, render_accepted, wa
 from runward.api.runs.models import Run
 from runward.api.runs.request_models import StartRun
 from runward.api.runs.resolution import ResolvedAgent, resolve_agent
-from runward.domain import errors as e
 from runward.domain.events.kinds import RunStartedEvent
 from runward.domain.events.run_data import RunOrigin
-from runward.domain.ids import Prefix, RunId, SessionId, format_id, parse_id
+from runward.domain.ids import Prefix, RunId, format_id
 from runward.domain.registry.scopes import Principal
 from runward.domain.run.bounds import check_room, count_json_bytes
+from runward.domain.run.config import add_trace
 from runward.domain.run.items import Item
 from runward.domain.run.run_events import add_run_created
-from runward.domain.run.sessions import ConflictMode
 from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
 from runward.services import Registry, RunQueue, Storage
 from runward.store.live.carried import CommittedEvents
 from runward.store.postgres.db import mint
 from runward.store.runs.queue import AcceptedRun, NewRun
+from runward.tracing import write_trace
 
 routes = make_router("Runs")
 
@@ -116,16 +117,15 @@ async def accept(
         ensure_may_define(principal, body.tools)
         resolved = await resolve_agent(storage, registry, principal.project_id, body)
         new = request_key.with_key(build_new_run(principal, body, resolved, body.to_items()))
-        if body.session_id is None:
+        session = body.find_session()
+        if session is None:
             return await accept_immediately(queue, new)
-        value = parse_id(Prefix.SESSION, body.session_id)
-        if value is None:
-            raise e.SessionNotFoundError
-        on_conflict = None if body.on_conflict is None else ConflictMode(body.on_conflict)
-        return await accept_in_session(storage, queue, new, SessionId(value), on_conflict)
+        return await accept_in_session(storage, queue, new, *session)
 
     current = with_current_agent(registry, principal.project_id, start)
-    return await accept_once(storage, request_key, current)
+    accepted = await accept_once(storage, request_key, current)
+    bind_contextvars(run=format_id(Prefix.RUN, accepted.run.id))
+    return accepted
 
 
 def build_new_run(
@@ -140,6 +140,8 @@ def build_new_run(
     if continued_from is not None:  # If not, the items are no larger than the request.
         check_room(items)
     config, changes = resolved.config, Changes()
+    if trace := write_trace():
+        config = add_trace(config, trace)
     origin: RunOrigin = {}
     if continued_from:
         origin = {"continued_from": format_id(Prefix.RUN, continued_from)}

@@ -41,7 +41,11 @@ GuardStage = Annotated[
 
 class Frozen(BaseModel):
     model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        use_attribute_docstrings=True,
+        defer_build=True,  # at the first use: most processes do not use most models
     )
 
 

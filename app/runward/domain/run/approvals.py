@@ -185,25 +185,20 @@ def _decide_call(
     changes.add(ToolCallApprovalDecidedEvent(event))
     changes.put_call(call)
     state = state.with_call(call)
-    match decision:
-        case RejectDecision(message=message):
-            assert tool is not None
-            text = message or tool.spec.reject_message or texts.NOT_APPROVED
-            result = Result(CallOutcome.REJECTED, text, CallReason.DECLINED)
-            state = settle(state, changes, call, result)
-        case RespondDecision(output=output):
-            assert tool is not None
-            result = replace(
-                make_completed_result(output, tool.spec.max_output_bytes),
-                reason=CallReason.RESPONDED,
-            )
-            state = settle(state, changes, call, result)
-        case ApproveDecision() | EditDecision():
-            pass
-        case _:
-            assert_never(decision)
+    if isinstance(decision, RejectDecision | RespondDecision):
+        assert tool is not None
+        state = settle(state, changes, call, _make_result(decision, tool))
     assert call.approval_id is not None
     return state, DecisionRecord(call.approval_id, status, body, state.calls[call.id])
+
+
+def _make_result(decision: RejectDecision | RespondDecision, tool: CompiledTool) -> Result:
+    """Return the result of a call that is not sent."""
+    if isinstance(decision, RejectDecision):
+        text = decision.message or tool.spec.reject_message or texts.NOT_APPROVED
+        return Result(CallOutcome.REJECTED, text, CallReason.DECLINED)
+    completed = make_completed_result(decision.output, tool.spec.max_output_bytes)
+    return replace(completed, reason=CallReason.RESPONDED)
 
 
 def _compute_digest(call: Call, tool: CompiledTool, arguments: JsonObject) -> str:

@@ -173,6 +173,8 @@ class RunConfig(AgentConfig):
     """Request that started the run. Set only if it was POST /v1/responses, which shows it again."""
     webhook: RunWebhook | None = None
     """Where Runward sends the notifications of this run."""
+    trace: dict[str, str] | None = None
+    """Position in the client's trace (W3C Trace Context), as headers. Tools receive it."""
 
 
 def truncates_input(config: AgentConfig) -> bool:
@@ -193,6 +195,15 @@ def replace_tools(
     if not inline_tools and not isinstance(config, RunConfig):
         return config.model_copy(update={"tools": tools["tools"]})
     return RunConfig.model_construct(None, **dict(config) | tools)
+
+
+def add_trace(config: AgentConfig, trace: dict[str, str]) -> RunConfig:
+    """Return the configuration of a run with this position in a trace."""
+    return RunConfig.model_construct(None, **dict(config) | {"trace": trace})
+
+
+def get_trace(config: AgentConfig) -> dict[str, str] | None:
+    return config.trace if isinstance(config, RunConfig) else None
 
 
 def add_webhook(config: AgentConfig, webhook: RunWebhook) -> RunConfig:

@@ -62,6 +62,7 @@ from runward.store.postgres.registry_tables import (
     workers,
 )
 from runward.store.postgres.retention_tables import erasures, legal_holds, retention_cursors
+from runward.store.postgres.schedule_tables import INDEXES_OF_RUNS, schedule_slots, schedules
 from runward.store.postgres.webhook_tables import webhook_deliveries, webhook_endpoints
 
 __all__ = [
@@ -85,6 +86,8 @@ __all__ = [
     "run_events",
     "run_items",
     "runs",
+    "schedule_slots",
+    "schedules",
     "secrets",
     "session_items",
     "sessions",
@@ -151,6 +154,8 @@ runs = Table(
     Column("team", JSON, nullable=False, server_default=text("'{}'")),
     Column("tool_names", ARRAY(Text)),
     Column("continued_from", Uuid),
+    # There is no foreign key, because its check would lock the schedule's row.
+    Column("schedule_id", Uuid),
     # For a child run: the tool call of its parent, and the runs and agents above it, topmost first.
     Column("parent_run_id", Uuid),
     Column("parent_call_id", Text),
@@ -231,6 +236,7 @@ runs = Table(
         "id",
         where="status = 'queued' AND available_at = 'infinity' AND started_at IS NOT NULL",
     ),
+    *INDEXES_OF_RUNS,
     partial_index("runs_erasure", "ended_at", where="erase_at_end AND erased_at IS NULL"),
     partial_index(
         "runs_ended",

@@ -36,9 +36,9 @@ claims continued to run, but were too slow to renew the leases."""
 @dataclass(frozen=True, slots=True)
 class NewRun:
     """A run to accept. `lease`: whether the accepting process also claims the run. `waits`: whether
-    the run waits until the earlier runs of its session have ended. `erase_at_end`: whether its
-    content is erased after it has ended. `needs_current_agent`: whether the run is accepted only if
-    `agent_version` is still the current version of its agent."""
+    the run waits until the earlier runs of its session or its schedule have ended. `erase_at_end`:
+    whether its content is erased after it has ended. `needs_current_agent`: whether the run is
+    accepted only if `agent_version` is still the current version of its agent."""
 
     state: RunState
     """The state before the first event. Its version and fence are those of a new run."""
@@ -46,6 +46,7 @@ class NewRun:
     metadata: JsonObject = field(default_factory=dict[str, JsonValue])
     agent_version: int | None = None
     continued_from: RunId | None = None
+    schedule_id: UUID | None = None
     lease: bool = False
     waits: bool = False
     erase_at_end: bool = False
@@ -63,7 +64,16 @@ class NewRun:
 
 
 _ORIGIN: Final = RowMapping(
-    NewRun, runs, only=("metadata", "agent_version", "continued_from", "tool_names", "erase_at_end")
+    NewRun,
+    runs,
+    only=(
+        "metadata",
+        "agent_version",
+        "continued_from",
+        "schedule_id",
+        "tool_names",
+        "erase_at_end",
+    ),
 )
 _GIVEN: Final = (
     *codec.STATE.columns,

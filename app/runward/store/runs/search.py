@@ -100,6 +100,7 @@ class RunFilter:
     agent: str | None = None
     parent: RunId | None = None
     session: SessionId | None = None
+    schedule: UUID | None = None
     created_from: datetime | None = None
     created_before: datetime | None = None
     ids: tuple[UUID, UUID] | None = None
@@ -237,6 +238,8 @@ def _indexed_conditions(filters: RunFilter) -> list[ColumnElement[bool]]:
         found.append(runs.c.session_id == filters.session)
         if filters.parent is None:
             found.append(runs.c.session_seq.is_not(None))
+    if filters.schedule is not None:
+        found.append(runs.c.schedule_id == filters.schedule)
     if filters.created_from is not None:
         found.append(runs.c.id >= _first_id_at(filters.created_from, -MAX_SKEW_MS))
         found.append(runs.c.created_at >= filters.created_from)

@@ -14,6 +14,7 @@ from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import OPEN_STATUSES
 from runward.store.runs import erasure, sessions
 from runward.store.runs.queue import MAX_CLAIMS, MAX_LOST_LEASES, HeldLease
+from runward.store.schedules import slots
 from runward.store.webhooks import deliveries, outbox
 
 SweepKind: TypeAlias = Literal[
@@ -29,6 +30,8 @@ SweepKind: TypeAlias = Literal[
     "erasure_request",
     "notification",
     "delivery",
+    "slot",
+    "scheduled_run",
 ]
 BATCH: Final = 200
 """Maximum number of rows of one kind in one sweep. After a full batch, the next sweep follows at
@@ -108,6 +111,8 @@ _DUE_KINDS: Final[Mapping[SweepKind, str]] = {
     "erasure_request": "SELECT 1 FROM erasures WHERE ended_at IS NULL",
     "notification": outbox.DUE,
     "delivery": deliveries.DUE,
+    "slot": slots.DUE,
+    "scheduled_run": slots.STRANDED,
 }
 _DUE: Final = text(
     "SELECT " + ", ".join(f"EXISTS ({query}) AS {kind}" for kind, query in _DUE_KINDS.items())

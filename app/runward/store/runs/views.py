@@ -49,6 +49,7 @@ class RunView:
     usage: dict[str, Any]
     session_id: SessionId | None
     continued_from: RunId | None
+    schedule_id: UUID | None
     parent_run_id: RunId | None
     output: Any
     output_parsed: Any

@@ -101,6 +101,7 @@ class CallFacts:
     handoffs: tuple[str, ...]
     seconds: float
     agent_results: tuple[JsonObject, ...] | None = None
+    trace: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(slots=True)
@@ -123,7 +124,9 @@ class ToolContext:
 
     `call_id` is the model's own ID, unique in the run. `idempotency_key` is unique everywhere and
     the same for every attempt. `context` is the context of the request that started the run.
-    `metadata` is stored with the result and never shown to the model."""
+    `metadata` is stored with the result and never shown to the model. `trace` contains the headers
+    `traceparent` and `tracestate` for requests that belong to the call. It is empty if there is no
+    trace."""
 
     def __init__(
         self,
@@ -141,6 +144,7 @@ class ToolContext:
         self.session_id: Final = facts.session_id
         self.context: Final = copy.deepcopy(facts.context)
         self.state: Final = State(facts.state)
+        self.trace: Final = dict(facts.trace)
         self.metadata: dict[str, Any] = {}
         self._handoffs = facts.handoffs
         self._ends = time.monotonic() + facts.seconds

@@ -47,6 +47,7 @@ from runward.tools.plugin.loader import Plugins
 from runward.tools.plugin.processes import Processes
 from runward.tools.plugin.threads import ThreadSlots
 from runward.tools.plugin.tool import PluginTool
+from runward.tracing import write_trace
 
 log = structlog.get_logger()
 P = ParamSpec("P")
@@ -253,6 +254,7 @@ def _facts(call: Invocation) -> CallFacts:
         handoffs=call.handoffs,
         seconds=call.seconds,
         agent_results=call.agent_results,
+        trace=write_trace(),
     )
 
 

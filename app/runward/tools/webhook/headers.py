@@ -24,7 +24,7 @@ RESERVED: Final = frozenset(
         *("connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "expect"),
         *("host", "content-length", "content-encoding", "accept-encoding", "http2-settings"),
         # headers that Runward sets
-        *("content-type", "user-agent", "idempotency-key"),
+        *("content-type", "user-agent", "idempotency-key", "traceparent", "tracestate"),
     }
 )
 _RESERVED_PREFIXES: Final = ("proxy-", "webhook-")
