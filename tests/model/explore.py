@@ -23,7 +23,7 @@ from tests.model.world import World
 
 
 async def _ask_model(
-    access: Any, state: RunState, request: Any, *, tell: Any, check: Any
+    access: Any, state: RunState, request: Any, trace: Any, *, tell: Any, check: Any
 ) -> ModelResponse:
     """Like that of `runward.loop.turn`: the lease is checked, then the request is sent."""
     await check()

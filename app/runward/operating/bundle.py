@@ -13,13 +13,13 @@ from typing import Any, Final
 
 import httpx2
 
-from runward.api.openapi.descriptions import VERSION
 from runward.operating.findings import Finding, describe_error
 from runward.serve import describe_settings
 from runward.settings import Settings
 from runward.store import diagnosis, readiness
 from runward.store.postgres.db import DATABASE_ERRORS, Database
 from runward.store.readiness import UnmigratedDatabaseError
+from runward.version import VERSION
 
 MAX_METRICS_BYTES: Final = 4 << 20
 METRICS_SECONDS: Final = 5.0
