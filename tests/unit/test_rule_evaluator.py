@@ -47,6 +47,11 @@ async def decide(rules: RuleEvaluator, rule: str, values: Any, project: ProjectI
     return answer
 
 
+def make_projects(count: int) -> list[ProjectId]:
+    """On a busy machine, the rules of a project may become slow. They then use another process."""
+    return [ProjectId(uuid4()) for _ in range(count)]
+
+
 def process_of(rules: RuleEvaluator) -> int:
     process = rules._normal._process  # pyright: ignore[reportPrivateUsage]
     assert process is not None
@@ -98,8 +103,7 @@ async def test_other_projects_do_not_wait_for_one_whose_rules_are_slow(
     await decide(rules, SLOW, TEXT)
     slow = [asyncio.create_task(decide(rules, SLOW, TEXT)) for _ in range(3)]
     await asyncio.sleep(0)
-    for _ in range(20):  # On a busy machine, the rules of one project may become slow, too.
-        theirs = ProjectId(uuid4())
+    for theirs in make_projects(20):
         assert await decide(rules, "args.x == 1", {"args": {"x": 1}}, theirs) is True
     assert not all(task.done() for task in slow)
     assert await asyncio.gather(*slow) == [RuleFailure(TOO_SLOW)] * 3
@@ -120,22 +124,22 @@ async def test_a_value_that_cannot_be_sent_fails(rules: RuleEvaluator) -> None:
 async def test_an_answer_that_nobody_waits_for_is_not_taken_for_the_next(
     rules: RuleEvaluator,
 ) -> None:
-    assert await decide(rules, "true", {}) is True
+    one, two, three = make_projects(3)
+    assert await decide(rules, "true", {}, one) is True
     first = process_of(rules)
-    abandoned = asyncio.create_task(decide(rules, SLOW, TEXT))
+    abandoned = asyncio.create_task(decide(rules, SLOW, TEXT, two))
     while not rules._normal.turn.locked():  # pyright: ignore[reportPrivateUsage]
         await asyncio.sleep(0)
     abandoned.cancel()
     with pytest.raises(asyncio.CancelledError):
         await abandoned
-    assert await decide(rules, "args.x == 1", {"args": {"x": 2}}) is False
+    assert await decide(rules, "args.x == 1", {"args": {"x": 2}}, three) is False
     assert process_of(rules) != first
     assert not is_alive(first)
 
 
 async def test_a_process_that_was_ended_from_outside_is_replaced(rules: RuleEvaluator) -> None:
-    # On a busy machine, the rules of a project may become slow. They then use another process.
-    one, two, three = (ProjectId(uuid4()) for _ in range(3))
+    one, two, three = make_projects(3)
     assert await decide(rules, "true", {}, one) is True
     first = process_of(rules)
     os.kill(first, signal.SIGTERM)  # what a supervisor sends to all processes of the service
