@@ -34,7 +34,7 @@ from runward.api.http.response_sender import should_log
 from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.api.runs.request_models import CancelRun, StartRun, SubmitToolResult
-from runward.domain import errors
+from runward.domain import errors, not_found
 from runward.domain.ids import KeyId, Prefix, ProjectId, format_id
 from runward.domain.registry.scopes import Principal, Scope
 from runward.services import NoWorker, RequestLimits, Services
@@ -73,7 +73,7 @@ async def list_runs(
 @routes.get("/runs/{run_id}")
 async def get_run(who: RunsReader, run_id: RunPath) -> Response:
     if run_id.int != 1:
-        raise errors.RunNotFoundError
+        raise not_found.RunNotFoundError
     return json_response({"id": format_id(Prefix.RUN, run_id)})
 
 

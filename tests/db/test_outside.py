@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.ids import ApprovalId, CallId, KeyId, Prefix, ProjectId, RunId, format_id
 from runward.domain.registry.scopes import Principal
 from runward.domain.retention import DataClass, RetentionLimits
@@ -337,7 +338,7 @@ async def test_an_approval_of_another_project_is_not_there(store: Store) -> None
     [approval] = await store.pending(state.id)
     foreign = ProjectId(mint())
     for project, one in ((foreign, approval), (PROJECT, ApprovalId(mint()))):
-        with pytest.raises(e.ApprovalNotFoundError):
+        with pytest.raises(not_found.ApprovalNotFoundError):
             async with store.pool.begin() as tx:
                 who = replace(APPROVER, project_id=project)
                 await decisions.decide(tx, store.vault, who, one, APPROVE)
@@ -485,7 +486,7 @@ async def test_cancelling_twice_is_fine_and_of_what_has_ended_is_not(store: Stor
     await store.committed(step(done, "run.completed", seen=0, ending=Ending(Move.COMPLETE)))
     with pytest.raises(e.RunEndedError):
         await cancel(store, done)
-    with pytest.raises(e.RunNotFoundError):
+    with pytest.raises(not_found.RunNotFoundError):
         async with store.pool.begin() as tx:
             await transitions.cancel(tx, ProjectId(mint()), state.id, after_turn=False)
 
@@ -581,7 +582,7 @@ async def test_of_many_who_settle_a_call_one_wins(store: Store) -> None:
 
 async def test_there_must_be_such_a_call_and_it_must_wait(store: Store) -> None:
     state = await unresolved(store)
-    with pytest.raises(e.CallNotFoundError):
+    with pytest.raises(not_found.CallNotFoundError):
         await resolve(store, state, RetryResolution(resolution="retry"), call="c9")
     other = await store.waiting(pay("c1"))
     with pytest.raises(e.CallNotWaitingError):
@@ -673,7 +674,7 @@ async def test_a_callback_for_no_call_is_not_found(store: Store) -> None:
     state = await accepted_for_later(store)
     other_run = RunId(state.calls[C1].uuid)
     for ref in (CallRef(PROJECT, state.id, mint(), 1), CallRef(PROJECT, other_run, mint(), 1)):
-        with pytest.raises(e.CallbackNotFoundError):
+        with pytest.raises(not_found.CallbackNotFoundError):
             async with store.pool.begin() as tx:
                 await transitions.take_callback(tx, store.vault, ref, DONE)
 

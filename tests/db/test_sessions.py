@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import text
 
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.ids import ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
 from runward.domain.run.items import Item, Message
@@ -384,13 +385,13 @@ async def test_a_session_has_so_many_open_runs(talk: Talk) -> None:
 async def test_an_unknown_session_and_another_project_s_are_not_found(talk: Talk) -> None:
     async with talk.store.pool.connect() as tx:
         for project, session_id in ((PROJECT, SessionId(uuid4())), (OTHER, talk.id)):
-            with pytest.raises(e.SessionNotFoundError):
+            with pytest.raises(not_found.SessionNotFoundError):
                 await sessions.take_slot(tx, project, session_id, None)
-            with pytest.raises(e.SessionNotFoundError):
+            with pytest.raises(not_found.SessionNotFoundError):
                 await sessions.update_session(tx, project, session_id, delta={})
-            with pytest.raises(e.SessionNotFoundError):
+            with pytest.raises(not_found.SessionNotFoundError):
                 await sessions.delete(tx, project, session_id)
-            with pytest.raises(e.SessionNotFoundError):
+            with pytest.raises(not_found.SessionNotFoundError):
                 await sessions.fork(tx, project, session_id, run_id=None, name=None)
             assert await sessions.get(tx, project, session_id) is None
             assert await session_items.load_history(tx, project, session_id, 10) == ()
@@ -532,7 +533,7 @@ async def test_a_fork_begins_behind_an_ended_run_of_the_session(talk: Talk) -> N
         await talk.fork(open_run)
     foreign = await ended(await talk_of(talk.store), "x")
     for unknown in (foreign, RunId(uuid4())):
-        with pytest.raises(e.RunNotFoundError):
+        with pytest.raises(not_found.RunNotFoundError):
             await talk.fork(unknown)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from runward.api.http.problems import get_status
-from runward.domain import errors
+from runward.domain import errors, not_found
 from runward.domain.errors import AppError, UnsupportedParameterError
 
 
@@ -27,14 +27,14 @@ def test_codes_are_unique_and_stable_words() -> None:
 
 
 def test_a_subclass_has_the_number_of_its_nearest_ancestor() -> None:
-    assert get_status(errors.RunNotFoundError) == 404
+    assert get_status(not_found.RunNotFoundError) == 404
     assert get_status(errors.IdempotencyMismatchError) == 422
     with pytest.raises(KeyError):
         get_status(AppError)
 
 
 def test_an_error_says_what_happened() -> None:
-    assert str(errors.RunNotFoundError()) == "This project has no run with this ID."
+    assert str(not_found.RunNotFoundError()) == "This project has no run with this ID."
     assert str(errors.InsufficientScopeError(["a", "b"])) == (
         "This API key does not have the required scope: a or b."
     )

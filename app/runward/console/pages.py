@@ -10,7 +10,7 @@ from typing import Final
 from fastapi import APIRouter, Request, Response
 from starlette.routing import Route
 
-from runward.domain.errors import NotFoundError
+from runward.domain.not_found import NotFoundError
 
 _TYPES: Final = {
     "html": "text/html; charset=utf-8",

@@ -10,7 +10,7 @@ from runward.api.http.dependencies import StorageDep
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import ApprovalPath, MaxArgumentsBytes
 from runward.api.http.routes import make_router
-from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import Prefix, RunId, parse_id
 from runward.store.runs import approvals
@@ -67,5 +67,5 @@ async def get_approval(
     async with storage.connect() as tx:
         found = await approvals.get(tx, principal.project_id, approval_id)
     if found is None:
-        raise e.ApprovalNotFoundError
+        raise not_found.ApprovalNotFoundError
     return Approval.from_row(found, max_arguments_bytes)

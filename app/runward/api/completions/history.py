@@ -15,6 +15,7 @@ from pydantic_core import from_json
 from runward.api.completions.completion import SEPARATOR
 from runward.api.runs.input_models import InputMessages, LocatedItem, locate_items, pair_items
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.events.kinds import ToolCallCreatedEvent
 from runward.domain.events.values import CallReason
 from runward.domain.ids import CallId, ProjectId, RunId
@@ -103,7 +104,7 @@ async def _load_run(
 ) -> _Earlier | None:
     try:
         found = await queries.load(tx, project_id, run_id)
-    except (e.RunErasedError, e.RunUnreadableError):
+    except (not_found.RunErasedError, e.RunUnreadableError):
         return None
     if found is None:
         return None

@@ -27,6 +27,7 @@ from runward.api.runs.acceptance import AcceptResult, accept_once, with_current_
 from runward.api.runs.cancel import cancel
 from runward.api.runs.erase import finish_unstored
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.events.values import CallReason
 from runward.domain.ids import ProjectId
 from runward.domain.json import compact
@@ -95,7 +96,7 @@ async def _accept(
     current = with_current_agent(registry, principal.project_id, accept)
     found = await accept_once(storage, request_key, current)
     if found.run.erased_at is not None:
-        raise e.RunErasedError
+        raise not_found.RunErasedError
     return found
 
 

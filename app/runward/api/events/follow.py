@@ -13,6 +13,7 @@ from math import inf
 from typing import Final, Protocol, TypeVar
 
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.events.kinds import RunWaitingEvent
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.run.status import TERMINAL, RunStatus
@@ -220,7 +221,7 @@ async def _read(
     else:
         page = await live.share_query((position, count, hint), query)
     if page is None:
-        raise e.RunNotFoundError
+        raise not_found.RunNotFoundError
     return log_.add(page, follower)
 
 

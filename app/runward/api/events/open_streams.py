@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from runward.api.events.follow import EventLog, encode_log
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.registry.scopes import Principal
 from runward.domain.run.status import TERMINAL, RunStatus
 from runward.services import Live, Storage
@@ -45,7 +46,7 @@ async def stream_events(
         async with storage.connect() as tx:
             found = await views.get_status(tx, log.project_id, log.run_id)
             if found is None:
-                raise e.RunNotFoundError
+                raise not_found.RunNotFoundError
             status, last = found
             if status in TERMINAL and log.seen >= last:
                 return Response(status_code=204)

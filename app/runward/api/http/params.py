@@ -12,6 +12,7 @@ from pydantic_core import CoreSchema
 from pydantic_core.core_schema import no_info_plain_validator_function
 
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.ids import (
     ApprovalId,
     CallId,
@@ -40,7 +41,7 @@ class _PathValue:
     parse: Callable[[str], Any]
     pattern: str
     example: str
-    error: type[e.NotFoundError]
+    error: type[not_found.NotFoundError]
 
     def __get_pydantic_core_schema__(self, _source: Any, _handler: Any) -> CoreSchema:
         return no_info_plain_validator_function(self._validate)
@@ -55,12 +56,12 @@ class _PathValue:
         return parsed
 
 
-def _make_id(prefix: Prefix, error: type[e.NotFoundError]) -> _PathValue:
+def _make_id(prefix: Prefix, error: type[not_found.NotFoundError]) -> _PathValue:
     example = f"{prefix}_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57"
     return _PathValue(partial(parse_id, prefix), f"^{prefix}_[0-9a-f]{{32}}$", example, error)
 
 
-def _make_name(example: str, error: type[e.NotFoundError]) -> _PathValue:
+def _make_name(example: str, error: type[not_found.NotFoundError]) -> _PathValue:
     return _PathValue(_parse_name, NAME_PATTERN, example, error)
 
 
@@ -73,26 +74,26 @@ def _parse_held_id(text: str) -> str | None:
     return text if any(parse_id(prefix, text) for prefix in prefixes) else None
 
 
-_RUN: Final = _make_id(Prefix.RUN, e.RunNotFoundError)
-_SESSION: Final = _make_id(Prefix.SESSION, e.SessionNotFoundError)
-_CONVERSATION: Final = _make_id(Prefix.CONVERSATION, e.SessionNotFoundError)
-_APPROVAL: Final = _make_id(Prefix.APPROVAL, e.ApprovalNotFoundError)
-_KEY: Final = _make_id(Prefix.KEY, e.KeyNotFoundError)
-_PROJECT: Final = _make_id(Prefix.PROJECT, e.ProjectNotFoundError)
-_WEBHOOK_ENDPOINT: Final = _make_id(Prefix.WEBHOOK_ENDPOINT, e.WebhookEndpointNotFoundError)
-_WEBHOOK_DELIVERY: Final = _make_id(Prefix.WEBHOOK_DELIVERY, e.WebhookDeliveryNotFoundError)
-_ERASURE: Final = _make_id(Prefix.ERASURE, e.ErasureNotFoundError)
+_RUN: Final = _make_id(Prefix.RUN, not_found.RunNotFoundError)
+_SESSION: Final = _make_id(Prefix.SESSION, not_found.SessionNotFoundError)
+_CONVERSATION: Final = _make_id(Prefix.CONVERSATION, not_found.SessionNotFoundError)
+_APPROVAL: Final = _make_id(Prefix.APPROVAL, not_found.ApprovalNotFoundError)
+_KEY: Final = _make_id(Prefix.KEY, not_found.KeyNotFoundError)
+_PROJECT: Final = _make_id(Prefix.PROJECT, not_found.ProjectNotFoundError)
+_WEBHOOK_ENDPOINT: Final = _make_id(Prefix.WEBHOOK_ENDPOINT, not_found.WebhookEndpointNotFoundError)
+_WEBHOOK_DELIVERY: Final = _make_id(Prefix.WEBHOOK_DELIVERY, not_found.WebhookDeliveryNotFoundError)
+_ERASURE: Final = _make_id(Prefix.ERASURE, not_found.ErasureNotFoundError)
 _LEGAL_HOLD: Final = _PathValue(
     _parse_held_id,
     "^(run|sess|proj)_[0-9a-f]{32}$",
     "run_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
-    e.LegalHoldNotFoundError,
+    not_found.LegalHoldNotFoundError,
 )
-_SCHEDULE: Final = _make_id(Prefix.SCHEDULE, e.ScheduleNotFoundError)
-_AGENT: Final = _make_name("clerk", e.AgentNotFoundError)
-_MCP_SERVER: Final = _make_name("files", e.McpServerNotFoundError)
-_SECRET: Final = _make_name("CRM_TOKEN", e.SecretNotFoundError)
-_TOOL: Final = _make_name("pay", e.ToolNotFoundError)
+_SCHEDULE: Final = _make_id(Prefix.SCHEDULE, not_found.ScheduleNotFoundError)
+_AGENT: Final = _make_name("clerk", not_found.AgentNotFoundError)
+_MCP_SERVER: Final = _make_name("files", not_found.McpServerNotFoundError)
+_SECRET: Final = _make_name("CRM_TOKEN", not_found.SecretNotFoundError)
+_TOOL: Final = _make_name("pay", not_found.ToolNotFoundError)
 
 RunPath = Annotated[RunId, _RUN, Path(description="ID of the run.")]
 SessionPath = Annotated[SessionId, _SESSION, Path(description="ID of the session.")]

@@ -17,6 +17,7 @@ from runward.api.http.models import ResponseModel, with_example
 from runward.api.http.openai_errors import is_openai_request, make_openai_response
 from runward.api.http.validation import convert_validation_error
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.json import JsonObject
 from runward.store.access.vault import SecretUnreadableError
 from runward.store.postgres.db import is_outage, log_fields
@@ -75,7 +76,7 @@ STATUSES: Final[Mapping[type[e.AppError], int]] = {
     e.BadRequestError: 400,
     e.UnauthenticatedError: 401,
     e.ForbiddenError: 403,
-    e.NotFoundError: 404,
+    not_found.NotFoundError: 404,
     e.RequestTimeoutError: 408,
     e.ConflictError: 409,
     e.GoneError: 410,
@@ -97,7 +98,7 @@ DECRYPTION_FAILED: Final = (
 
 FRAMEWORK_ERRORS: Final[Mapping[int, tuple[str, str]]] = {
     400: (e.BadRequestError.code, e.BadRequestError.text),
-    404: (e.NotFoundError.code, e.NotFoundError.text),
+    404: (not_found.NotFoundError.code, not_found.NotFoundError.text),
     405: (
         "method_not_allowed",
         "This path does not support this HTTP method. The `Allow` header lists the "

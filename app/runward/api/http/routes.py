@@ -26,9 +26,10 @@ from runward.api.http.auth import Requirement
 from runward.api.http.body import NO_BODY, read_body
 from runward.api.http.requests import ApiRequest, get_services
 from runward.api.http.responses import apply_etag, json_response
-from runward.domain.errors import FieldError, InvalidRequestError, NotFoundError
+from runward.domain.errors import FieldError, InvalidRequestError
 from runward.domain.ids import Prefix, format_id
 from runward.domain.json import clean_text
+from runward.domain.not_found import NotFoundError
 
 _NUMBER_FORMATS: Final[Mapping[type, tuple[re.Pattern[str], str]]] = {
     int: (

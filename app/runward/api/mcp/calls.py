@@ -23,6 +23,7 @@ from runward.api.runs.cancel import cancel
 from runward.api.runs.request_models import StartRun
 from runward.api.runs.start import accept
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.ids import Prefix, RunId, parse_id
 from runward.domain.json import JsonObject, clean_text, compact, compute_digest
 from runward.domain.registry.scopes import Principal
@@ -200,7 +201,7 @@ class McpToolCall:
         if not target.is_executable:
             run_id = parse_id(Prefix.RUN, str(arguments["run_id"]))
             if run_id is None:
-                raise e.RunNotFoundError
+                raise not_found.RunNotFoundError
             seconds = float(cast(float, arguments.get("wait_seconds", seconds)))
         else:
             declared = "outputSchema" in target.definition

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias, cast
 from pydantic import JsonValue
 
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.ids import ApprovalId, CallId, Prefix, RunId, format_id, parse_id
 from runward.domain.json import JsonObject, as_text, compact
 from runward.domain.registry.scopes import Principal, Scope
@@ -158,7 +159,7 @@ class ClientQuestions:
         async with self._storage.connect() as tx:
             found = await queries.load(tx, project_id, run_id)
         if found is None:
-            raise e.RunNotFoundError
+            raise not_found.RunNotFoundError
         return find_inline_tool(found[1], call).spec
 
 
@@ -189,7 +190,7 @@ async def _decide(
 ) -> None:
     if not principal.may((Scope.APPROVALS_DECIDE,)):
         raise e.InsufficientScopeError((Scope.APPROVALS_DECIDE,))
-    with suppress(e.NotFoundError, e.ConflictError):
+    with suppress(not_found.NotFoundError, e.ConflictError):
         async with storage.begin() as tx:
             await decisions.decide(tx, storage.vault, principal, approval_id, decision)
 
@@ -204,7 +205,7 @@ async def _submit(
 ) -> None:
     if not principal.may((Scope.RUNS_WRITE,)):
         raise e.InsufficientScopeError((Scope.RUNS_WRITE,))
-    with suppress(e.NotFoundError, e.ConflictError):
+    with suppress(not_found.NotFoundError, e.ConflictError):
         async with storage.begin() as tx:
             policy = await policies.get_policy(tx, principal.project_id)
             await client_results.submit_result(

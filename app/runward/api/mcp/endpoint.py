@@ -37,7 +37,7 @@ from runward.api.mcp.subscriptions import McpSubscription, subscribe
 from runward.api.mcp.tasks import EXTENSION, RESULT, UPDATE, McpTasks
 from runward.api.mcp.wait import ProgressReport
 from runward.domain import errors as e
-from runward.domain import strict_json
+from runward.domain import not_found, strict_json
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
 from runward.domain.registry.scopes import READ_RUNS, Principal
@@ -78,7 +78,7 @@ class Endpoint:
         services = get_services(request)
         registry, access, limits = services.registry, services.access, services.limits
         if "mcp" not in registry.executors:
-            raise e.NotFoundError(NOT_INSTALLED)
+            raise not_found.NotFoundError(NOT_INSTALLED)
         check_origin(request, access.public_url)
         try:
             principal = await authenticate_key(request)

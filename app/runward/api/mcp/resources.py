@@ -7,7 +7,7 @@ from pydantic import JsonValue
 
 from runward.api.mcp.results import McpRequestError, build_file, find_output
 from runward.api.runs.answers import load_content, load_run
-from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id, parse_id
 from runward.domain.json import JsonObject, as_text, compact
 from runward.services import Storage
@@ -87,10 +87,10 @@ async def read_contents(storage: Storage, project_id: ProjectId, uri: str) -> Js
     run_id = parse_uri(uri)
     try:
         if run_id is None:
-            raise e.RunNotFoundError
+            raise not_found.RunNotFoundError
         async with storage.connect() as tx:
             return await _read(tx, project_id, run_id, path, uri)
-    except e.RunNotFoundError:
+    except not_found.RunNotFoundError:
         shown = uri[:300]
         raise McpRequestError(f"Resource not found: {shown}", NOT_FOUND, {"uri": shown}) from None
 
@@ -131,7 +131,7 @@ async def _read(
         case ["files", number, *_] if number.isdecimal() and 0 < int(number[:4]) <= len(parts):
             return build_file(parts[int(number[:4]) - 1], uri)
         case _:
-            raise e.RunNotFoundError
+            raise not_found.RunNotFoundError
 
 
 def _describe_run(run: RunView) -> JsonObject:

@@ -12,7 +12,7 @@ from runward.api.events.follow import RunLog, follow
 from runward.api.mcp import results
 from runward.api.mcp.elicitation import ClientQuestions, Question
 from runward.api.runs.answers import load_content
-from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.json import JsonObject
 from runward.domain.run.state import CLIENT_PHASES
@@ -99,7 +99,7 @@ async def read_status(
     """Return the status of the run, and the calls that wait. Raises RunNotFoundError."""
     found = await views.get_status(tx, project_id, run_id)
     if found is None:
-        raise e.RunNotFoundError
+        raise not_found.RunNotFoundError
     if found[0] in TERMINAL:
         return found[0], []
     return found[0], (await views.list_waiting_calls(tx, project_id, [run_id]))[run_id]

@@ -8,6 +8,7 @@ from runward.api.http.openai_errors import STATUSES, build_openai_error
 from runward.api.http.problems import FRAMEWORK_ERRORS, build_problem, get_status
 from runward.api.openapi.tidy import Json
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.ids import ProjectId, RunId
 
 REQUEST_ID: Final = "req_5c0e3f6a7b9d4e1f8a2b3c4d5e6f7a8b"
@@ -79,7 +80,7 @@ def _iterate_errors() -> Iterator[e.AppError]:
 def _iterate_error_types(parent: type[e.AppError]) -> Iterator[type[e.AppError]]:
     """Yield the error classes of the API in the order of the tree."""
     for kind in parent.__subclasses__():
-        if kind.__module__ == e.__name__:
+        if kind.__module__ in (e.__name__, not_found.__name__):
             yield kind
             yield from _iterate_error_types(kind)
 

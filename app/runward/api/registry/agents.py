@@ -25,6 +25,7 @@ from runward.api.registry.guards import ensure_guards
 from runward.api.registry.inline_models import AgentTool, list_tools
 from runward.api.registry.inline_tools import ToolSelection, select_tools
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.registry.tools import ToolName, ToolSelector
 from runward.domain.run.config import AgentConfig, ToolChoice
 from runward.store.postgres.db import Tx
@@ -197,7 +198,7 @@ async def get_agent(
             )
             found = next((one for one in former if one.version == version), None)
     if found is None:
-        raise e.AgentNotFoundError
+        raise not_found.AgentNotFoundError
     return Agent.from_row(found)
 
 
@@ -215,7 +216,7 @@ async def list_agent_versions(
     window = make_window(limit, after, before, descending=True)
     async with storage.connect() as tx:
         if await agents.get_agent(tx, principal.project_id, name) is None:
-            raise e.AgentNotFoundError
+            raise not_found.AgentNotFoundError
         found = await agents.list_versions(tx, principal.project_id, name, **window)
     return Page[Agent].from_rows(
         found,
@@ -253,7 +254,7 @@ async def update_agent(
     async with storage.begin() as tx:
         former = await agents.lock_agent(tx, principal.project_id, name)
         if former is None:
-            raise e.AgentNotFoundError
+            raise not_found.AgentNotFoundError
         config = patch.apply_to(former.config, tools)
         check_agent(models, config)
         changed = await agents.put_agent(
@@ -277,5 +278,5 @@ async def delete_agent(
     """Delete an agent. Runs that have already started continue."""
     async with storage.begin() as tx:
         if not await agents.delete_agent(tx, principal.project_id, name):
-            raise e.AgentNotFoundError
+            raise not_found.AgentNotFoundError
     registry.forget_tools(principal.project_id)

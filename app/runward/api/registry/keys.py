@@ -16,6 +16,7 @@ from runward.api.registry.key_models import (
     Project,
 )
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.ids import Prefix, ProjectId
 from runward.domain.registry.scopes import Principal
 from runward.services import Storage
@@ -56,7 +57,7 @@ async def get_key(principal: Admin, storage: StorageDep, key_id: KeyPath) -> Key
     async with storage.connect() as tx:
         found = await keys.get_key(tx, principal.project_id, key_id)
     if found is None:
-        raise e.KeyNotFoundError
+        raise not_found.KeyNotFoundError
     return Key.from_row(found)
 
 
@@ -66,7 +67,7 @@ async def revoke_key(principal: Admin, storage: StorageDep, key_id: KeyPath) -> 
     async with storage.begin() as tx:
         found = await keys.revoke_key(tx, principal.project_id, key_id)
     if found is None:
-        raise e.KeyNotFoundError
+        raise not_found.KeyNotFoundError
     return Key.from_row(found)
 
 
@@ -135,7 +136,7 @@ async def _create_key(
 
     async def create(tx: Tx) -> NewKey:
         if await keys.get_project(tx, project_id) is None:
-            raise e.ProjectNotFoundError
+            raise not_found.ProjectNotFoundError
         made = await keys.add_key(
             tx,
             storage.vault,

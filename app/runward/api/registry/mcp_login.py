@@ -28,6 +28,7 @@ from runward.api.registry.mcp_checks import (
 from runward.api.registry.mcp_server_models import McpLogin, StartMcpLogin
 from runward.api.registry.mcp_servers import find_server, forget_caches, lock_unchanged
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId
 from runward.domain.json import clean_text
@@ -51,7 +52,7 @@ from runward.tools.mcp.login import (
 _STATUSES: Final = (
     (e.InvalidRequestError, 400),
     (e.McpUnreachableError, 424),
-    ((e.AlreadyExistsError, e.ConflictError, e.NotFoundError), 409),
+    ((e.AlreadyExistsError, e.ConflictError, not_found.NotFoundError), 409),
 )
 """The HTTP statuses of the page that shows an error."""
 
@@ -116,7 +117,7 @@ async def delete_mcp_login(
     async with storage.begin() as tx:
         server = await mcp_servers.get_server(tx, principal.project_id, name, lock=True)
         if server is None:
-            raise e.McpServerNotFoundError
+            raise not_found.McpServerNotFoundError
         if isinstance(server.credentials(storage.vault).oauth, StoredOAuth):
             none = {"pending": None, "login": None, "login_error": None}
             await _store_oauth(tx, storage, server, none)

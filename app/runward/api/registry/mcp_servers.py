@@ -26,6 +26,7 @@ from runward.api.registry.mcp_server_models import (
     UpdateMcpServer,
 )
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.ids import ProjectId
 from runward.domain.registry.mcp_auth import UnstoredRefreshTokens
 from runward.domain.registry.mcp_servers import ListedTool
@@ -160,7 +161,7 @@ async def delete_mcp_server(
     """Delete an MCP server and its tools. Runs that use the tools no longer see them."""
     async with storage.begin() as tx:
         if not await mcp_servers.delete_server(tx, principal.project_id, name):
-            raise e.McpServerNotFoundError
+            raise not_found.McpServerNotFoundError
     forget_caches(registry, principal.project_id)
 
 
@@ -168,7 +169,7 @@ async def find_server(storage: Storage, project_id: ProjectId, name: str) -> Reg
     async with storage.connect() as tx:
         found = await mcp_servers.get_server(tx, project_id, name)
     if found is None:
-        raise e.McpServerNotFoundError
+        raise not_found.McpServerNotFoundError
     return found
 
 
@@ -177,7 +178,7 @@ async def lock_unchanged(tx: Tx, before: RegisteredServer) -> RegisteredServer:
     name = before.spec.name
     former = await mcp_servers.get_server(tx, before.project_id, name, lock=True)
     if former is None:
-        raise e.McpServerNotFoundError
+        raise not_found.McpServerNotFoundError
     if (former.id, former.version) != (before.id, before.version):
         raise e.ConflictError(
             f"Another request updated MCP server '{name}' at the same time. Read the "

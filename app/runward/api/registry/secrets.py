@@ -14,6 +14,7 @@ from runward.api.http.params import NewSecretPath, SecretPath
 from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.errors import FieldError
 from runward.llm.catalog import INVALID_KEY, is_invalid_key
 from runward.store.access import secrets
@@ -102,7 +103,7 @@ async def get_secret(principal: ToolsReader, storage: StorageDep, name: SecretPa
     async with storage.connect() as tx:
         found = await secrets.get_secret(tx, principal.project_id, name)
     if found is None:
-        raise e.SecretNotFoundError
+        raise not_found.SecretNotFoundError
     return Secret.from_attributes(found)
 
 
@@ -114,6 +115,6 @@ async def delete_secret(
     secret."""
     async with storage.begin() as tx:
         if not await secrets.delete_secret(tx, principal.project_id, name):
-            raise e.SecretNotFoundError
+            raise not_found.SecretNotFoundError
     registry.forget_mcp_servers(principal.project_id)
     registry.forget_models(principal.project_id)

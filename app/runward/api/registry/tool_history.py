@@ -11,7 +11,7 @@ from runward.api.http.models import EXAMPLE_TIME, RUN_ID, ResponseModel, with_ex
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.params import ToolPath
 from runward.api.http.routes import make_router
-from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.ids import Prefix, format_id
 from runward.domain.run.state import CallOutcome, CallPhase
 from runward.store.registry import tool_history, tool_registry
@@ -144,7 +144,7 @@ async def list_recent_calls(
     window = pagination.by_id(Prefix.CALL)
     async with storage.connect() as tx:
         if await tool_registry.get_tool(tx, principal.project_id, name) is None:
-            raise e.ToolNotFoundError
+            raise not_found.ToolNotFoundError
         figures = await tool_history.read_figures(tx, principal.project_id, name)
         found = await tool_history.list_past_calls(tx, principal.project_id, name, **window)
     page = pagination.page(found, lambda one: RecentCall.from_row(name, one), lambda call: call.id)

@@ -24,6 +24,7 @@ from runward.api.registry.tool_models import (
     dump_overrides,
 )
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.errors import FieldError
 from runward.domain.ids import CallId, RunId
 from runward.domain.registry.scopes import Principal
@@ -99,7 +100,7 @@ async def get_tool(principal: ToolsReader, storage: StorageDep, name: ToolPath) 
     async with storage.connect() as tx:
         found = await tool_registry.get_tool(tx, principal.project_id, name)
     if found is None:
-        raise e.ToolNotFoundError
+        raise not_found.ToolNotFoundError
     return Tool.from_row(found)
 
 
@@ -117,7 +118,7 @@ async def update_tool(
         async with storage.connect() as tx:
             before = await tool_registry.get_tool(tx, principal.project_id, name)
         if before is None:
-            raise e.ToolNotFoundError
+            raise not_found.ToolNotFoundError
         changed = await _apply_change(storage, registry, principal, before, patch)
         if changed is not None:
             registry.forget_tools(principal.project_id)
@@ -168,7 +169,7 @@ async def delete_tool(
                 'disable the tool, send PATCH with {"enabled": false}.'
             )
         if not await tool_registry.delete_tool(tx, principal.project_id, name):
-            raise e.ToolNotFoundError
+            raise not_found.ToolNotFoundError
     registry.forget_tools(principal.project_id)
 
 
@@ -192,7 +193,7 @@ async def rotate_tool_secret(
         if not await tool_registry.rotate_secret(
             tx, storage.vault, principal.project_id, name, secret
         ):
-            raise e.ToolNotFoundError
+            raise not_found.ToolNotFoundError
         return ToolSecret(secret=secret)
 
     shown = await respond_once(storage, request_key, rotate)
@@ -235,7 +236,7 @@ async def test_tool(
     async with storage.connect() as tx:
         versions = await tool_registry.read_current_versions(tx, principal.project_id, [name])
     if name not in versions:
-        raise e.ToolNotFoundError
+        raise not_found.ToolNotFoundError
     tools = await registry.fetch_tools(principal.project_id, versions.items())
     armed = tools.get(name, versions[name])
     if (message := _UNTESTABLE_TYPES.get(armed.tool.spec.type)) is not None:

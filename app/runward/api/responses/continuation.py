@@ -24,6 +24,7 @@ from runward.api.responses.models import CreateResponse
 from runward.api.responses.parts import ResponseId
 from runward.api.responses.run_request import check_continuation
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.errors import FieldError
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, format_id, parse_id
@@ -100,7 +101,7 @@ async def load_previous_response(
     InvalidRequestError if the response has not ended."""
     try:
         view, id_, log = await log_reader.load_response(storage, project_id, shown)
-    except e.ResponseNotFoundError:
+    except not_found.ResponseNotFoundError:
         raise _not_found_error(shown) from None
     if not log.ended:
         raise parameter_error(
@@ -136,7 +137,7 @@ async def load_history(
     try:
         async with storage.connect() as tx:
             found = await queries.load(tx, project_id, former.id.run_id)
-    except e.RunErasedError:
+    except not_found.RunErasedError:
         raise _not_found_error(str(former.id)) from None
     assert found is not None
     if found[0] not in TERMINAL:

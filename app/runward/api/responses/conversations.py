@@ -26,7 +26,7 @@ from runward.api.responses.conversation_models import (
 from runward.api.responses.input_items import encode_items
 from runward.api.responses.inputs import ResponseInputItem
 from runward.api.responses.items import JsonItem
-from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.ids import Prefix, ProjectId, SessionId, format_id
 from runward.domain.json import JsonObject
 from runward.domain.run.items import item_from_json, item_to_json
@@ -206,7 +206,7 @@ async def _load(tx: Tx, project_id: ProjectId, session_id: SessionId) -> Convers
     """Raises SessionNotFoundError."""
     found = await sessions.get(tx, project_id, session_id)
     if found is None:
-        raise e.SessionNotFoundError
+        raise not_found.SessionNotFoundError
     return Conversation.from_row(found)
 
 
@@ -218,7 +218,7 @@ async def _find_item(
     place = _parse_item_id(session_id, item_id)
     found = place and await session_items.get_item(tx, project_id, session_id, *place)
     if not found:
-        raise e.NotFoundError("This conversation has no item with this ID.")
+        raise not_found.NotFoundError("This conversation has no item with this ID.")
     return found
 
 

@@ -13,7 +13,7 @@ from runward.api.responses.log import ResponseLog
 from runward.api.responses.parts import LoggedEvent, ResponseEvent, ResponseId
 from runward.api.responses.response_body import make_shape, map_namespaces
 from runward.api.responses.sealed_reasoning import SealReasoning, make_seal
-from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.events.kinds import MessageDeltaEvent, ReasoningCompletedEvent
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.run.status import TERMINAL
@@ -58,18 +58,18 @@ async def load_response(
     also for a response with `store: false`."""
     id_ = ResponseId.parse(shown)
     if id_ is None:
-        raise e.ResponseNotFoundError
+        raise not_found.ResponseNotFoundError
     async with storage.connect() as tx:
         view = await views.get_run(tx, project_id, id_.run_id)
         if view is None or view.erase_at_end:
-            raise e.ResponseNotFoundError
+            raise not_found.ResponseNotFoundError
         seal = make_seal(storage.vault, project_id)
         log = create_log(view, id_, seal=seal, include=include)
         await read_log(tx, project_id, log)
     if view.status in TERMINAL and not log.event_count:  # Retention has removed the events.
-        raise e.ResponseNotFoundError
+        raise not_found.ResponseNotFoundError
     if id_.after and not (log.begins_at_wait and log.event_count):
-        raise e.ResponseNotFoundError
+        raise not_found.ResponseNotFoundError
     return view, id_, log
 
 

@@ -9,7 +9,7 @@ from runward.api.http.auth import RunsReader
 from runward.api.http.dependencies import RegistryDep, StorageDep
 from runward.api.http.models import ResponseModel, with_example
 from runward.api.http.routes import make_router
-from runward.domain import errors as e
+from runward.domain import not_found
 from runward.llm.catalog import OFFLINE_MODELS, ModelNotInCatalogError, Models
 from runward.store.registry import agents
 from runward.store.registry.agents import RegisteredAgent
@@ -77,12 +77,12 @@ async def get_model(
     """Get an agent or a model. Runward does not ask the provider whether the model exists."""
     if ":" in model:
         if not _select_usable(await registry.get_models(principal.project_id), [model]):
-            raise e.ModelNotFoundError
+            raise not_found.ModelNotFoundError
         return _show_model(model)
     async with storage.connect() as tx:
         agent = await agents.get_agent(tx, principal.project_id, model)
     if agent is None:
-        raise e.ModelNotFoundError
+        raise not_found.ModelNotFoundError
     return _show_agent(agent)
 
 

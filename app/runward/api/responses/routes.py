@@ -42,6 +42,7 @@ from runward.api.runs.acceptance import AcceptResult, accept_once, with_current_
 from runward.api.runs.cancel import cancel
 from runward.api.runs.erase import erase, finish_unstored
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
 from runward.domain.registry.scopes import Principal
@@ -159,7 +160,7 @@ async def _start_response(
     accepted = await accept_once(storage, request_key, current)
     run = accepted.run
     if run.erased_at is not None:
-        raise e.RunErasedError
+        raise not_found.RunErasedError
     return log_reader.create_log(run, ResponseId(run.id), seal=seal), accepted.replayed
 
 

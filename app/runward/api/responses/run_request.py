@@ -26,6 +26,7 @@ from runward.api.runs.request_models import StartRun
 from runward.api.runs.resolution import ResolvedAgent, resolve_agent
 from runward.api.runs.start import accept_immediately, build_new_run
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.errors import FieldError
 from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, parse_id
 from runward.domain.json import JsonObject
@@ -192,7 +193,7 @@ async def resolve_model(
     except (e.UnknownAgentError, e.UnknownModelError) as error:
         if error.errors and error.errors[0].path in ("agent", "model"):
             wrong = [FieldError("model", error.errors[0].message)]
-            raise e.ModelNotFoundError(error.detail, errors=wrong) from None
+            raise not_found.ModelNotFoundError(error.detail, errors=wrong) from None
         raise
 
 
@@ -322,7 +323,7 @@ def parse_session(body: CreateResponse) -> SessionId | None:
     shown = given.id if isinstance(given, ResponseConversation) else given
     value = parse_id(Prefix.CONVERSATION, shown) or parse_id(Prefix.SESSION, shown)
     if value is None:
-        raise e.SessionNotFoundError(
+        raise not_found.SessionNotFoundError(
             errors=[FieldError("conversation", "is not the ID of a conversation or a session")]
         )
     return SessionId(value)

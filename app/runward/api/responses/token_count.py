@@ -13,7 +13,7 @@ from runward.api.responses.continuation import Answers, PreviousResponse
 from runward.api.responses.conversation import parse_conversation, parse_output
 from runward.api.responses.models import CountInputTokens, CreateResponse
 from runward.api.responses.references import resolve_references
-from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.ids import CallId, ProjectId
 from runward.domain.json import compact
 from runward.domain.registry.tools import ToolSpec
@@ -84,7 +84,7 @@ async def _load_items(
     elif (session_id := run_request.parse_session(body)) is not None:
         async with storage.connect() as tx:
             if await sessions.get(tx, project_id, session_id) is None:
-                raise e.SessionNotFoundError
+                raise not_found.SessionNotFoundError
             history = await session_items.load_history(tx, project_id, session_id, _MAX_SEQ)
         before = trimmed_history(history, config.history)
     given = await resolve_references(storage, project_id, body.input)

@@ -20,6 +20,7 @@ from runward.api.retention.models import (
     parse_held_id,
 )
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.errors import FieldError
 from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, format_id, parse_any_id
 from runward.domain.retention import DataClass, HoldKind, RetentionLimits
@@ -110,7 +111,7 @@ async def get_legal_hold(
     async with storage.connect() as tx:
         found = await holds.get_hold(tx, principal.project_id, subject_id)
     if found is None:
-        raise e.LegalHoldNotFoundError
+        raise not_found.LegalHoldNotFoundError
     return LegalHold.from_row(found)
 
 
@@ -131,10 +132,10 @@ async def put_legal_hold(
                 await _ensure_run(tx, principal.project_id, RunId(subject_id))
             case HoldKind.SESSION:
                 if await sessions.get(tx, principal.project_id, SessionId(subject_id)) is None:
-                    raise e.SessionNotFoundError
+                    raise not_found.SessionNotFoundError
             case HoldKind.PROJECT:
                 if subject_id != principal.project_id:
-                    raise e.ProjectNotFoundError
+                    raise not_found.ProjectNotFoundError
         reason = "" if hold is None else hold.reason
         made = await holds.put_hold(
             tx, principal.project_id, subject_id, kind, reason, principal.key_id
@@ -146,7 +147,7 @@ async def _ensure_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> None:
     """Raise an AppError if the run cannot be held: it does not exist, or it is a child run."""
     view = await views.get_run(tx, project_id, run_id)
     if view is None:
-        raise e.RunNotFoundError
+        raise not_found.RunNotFoundError
     if view.parent_run_id is not None:
         parent = format_id(Prefix.RUN, view.parent_run_id)
         raise e.ConflictError(
@@ -163,7 +164,7 @@ async def delete_legal_hold(
     async with storage.begin() as tx:
         await holds.lock_for_change(tx, principal.project_id)
         if not await holds.delete_hold(tx, principal.project_id, subject_id):
-            raise e.LegalHoldNotFoundError
+            raise not_found.LegalHoldNotFoundError
         await cleaner.return_cursors(tx, principal.project_id, subject_id)
 
 
@@ -191,5 +192,5 @@ async def get_erasure(
     async with storage.connect() as tx:
         found = await erasures.get_erasure(tx, principal.project_id, erasure_id)
     if found is None:
-        raise e.ErasureNotFoundError
+        raise not_found.ErasureNotFoundError
     return Erasure.from_row(found)

@@ -13,6 +13,7 @@ from runward.api.runs.cancel import cancel
 from runward.api.runs.input_models import build_items
 from runward.api.runs.request_models import ContinueRun
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.ids import ProjectId, RunId, SessionId
 from runward.domain.registry.scopes import Principal
 from runward.domain.run.sessions import ConflictMode, Place
@@ -86,7 +87,7 @@ async def _replay(storage: Storage, request_key: IdempotentRequest) -> AcceptRes
         assert kept.resource_id is not None
         run = await views.get_run(tx, request_key.project_id, RunId(kept.resource_id))
     if run is None:
-        raise e.RunNotFoundError
+        raise not_found.RunNotFoundError
     return AcceptResult(run, replayed=True)
 
 
@@ -213,5 +214,5 @@ async def _accept(
         return await accept_in_session(
             storage, queue, new, session_id, after_accept=continuation.copy_history
         )
-    except e.SessionNotFoundError:
+    except not_found.SessionNotFoundError:
         raise e.ConflictError("The session of this run has been deleted.") from None

@@ -12,7 +12,7 @@ from runward.api.http.params import MAX_SEQUENCE
 from runward.api.http.responses import json_response
 from runward.api.runs.acceptance import AcceptResult
 from runward.api.runs.models import Run, RunConfig
-from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.registry.scopes import Principal
 from runward.domain.run.status import TERMINAL, WAIT_ENDING
@@ -37,7 +37,7 @@ async def load_run(
     """Return the run as the transaction reads it. Raises RunNotFoundError."""
     view = await views.get_run(tx, project_id, run_id)
     if view is None:
-        raise e.RunNotFoundError
+        raise not_found.RunNotFoundError
     config: RunConfig | None = None
     if with_config and view.erased_at is None:
         given = await views.get_first_input(tx, project_id, run_id)
@@ -53,9 +53,9 @@ async def load_content(tx: Tx, project_id: ProjectId, run_id: RunId) -> RunView:
     the content has been erased."""
     view = await views.get_run(tx, project_id, run_id)
     if view is None:
-        raise e.RunNotFoundError
+        raise not_found.RunNotFoundError
     if view.erased_at is not None:
-        raise e.RunErasedError
+        raise not_found.RunErasedError
     return view
 
 

@@ -16,6 +16,7 @@ from runward.api.runs.answers import load_content
 from runward.api.runs.call_models import ToolCall
 from runward.api.runs.request_models import SubmitToolResult
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.run.resolve import Callback, Resolution
 from runward.store.postgres.db import Tx
@@ -52,7 +53,7 @@ async def get_tool_call(
     async with storage.connect() as tx:
         found = await views.list_calls(tx, principal.project_id, run_id, call_id=call_id)
         if not found:
-            raise e.CallNotFoundError
+            raise not_found.CallNotFoundError
         await load_content(tx, principal.project_id, run_id)
     return ToolCall.from_row(run_id, found[0], max_arguments_bytes)
 
@@ -147,7 +148,7 @@ async def submit_callback(
     vault = storage.vault
     ref = vault.read_callback_token(token)
     if ref is None:
-        raise e.CallbackNotFoundError
+        raise not_found.CallbackNotFoundError
     for _ in range(MAX_EARLY_ATTEMPTS):
         async with storage.begin() as tx:
             policy = await policies.get_policy(tx, ref.project_id)

@@ -8,6 +8,7 @@ from runward.api.http.idempotency import IdempotentRequest
 from runward.api.runs.answers import load_content
 from runward.api.runs.cancel import cancel
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.services import RunQueue, Storage
 from runward.store.access import holds
@@ -49,7 +50,7 @@ async def finish_unstored(
             await erase(storage, queue, project_id, run_id)
         else:
             await cancel(storage, queue, project_id, run_id)
-    except (e.RunEndedError, e.RunErasedError):
+    except (e.RunEndedError, not_found.RunErasedError):
         return
     except e.LegalHoldError:
         with suppress(e.RunEndedError):

@@ -7,9 +7,9 @@ from pydantic import Field, JsonValue, model_validator
 from runward.api.http.models import Metadata, RequestModel, with_example
 from runward.api.registry.agent_fields import AgentFields
 from runward.api.runs.input_models import Input, build_items
-from runward.domain.errors import SessionNotFoundError
 from runward.domain.ids import Prefix, SessionId, parse_id
 from runward.domain.json import JsonObject
+from runward.domain.not_found import SessionNotFoundError
 from runward.domain.registry.tools import ToolName
 from runward.domain.run.config import ModelNames
 from runward.domain.run.items import Item

@@ -27,7 +27,7 @@ from runward.api.runs.filters import RunFilterParams
 from runward.api.runs.input_models import build_items
 from runward.api.runs.models import Run, RunItemList
 from runward.api.runs.request_models import CancelRun, ContinueRun, SendInput
-from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.ids import Prefix, format_id
 from runward.domain.json import JsonObject
 from runward.domain.run.conversation import attribute_items
@@ -118,7 +118,7 @@ async def list_items(
     async with storage.connect() as tx:
         found = await queries.load(tx, principal.project_id, run_id)
     if found is None:
-        raise e.RunNotFoundError
+        raise not_found.RunNotFoundError
     shown: list[JsonObject] = [
         {"id": f"{Prefix.ITEM}_{run_id.hex}_{number}", **item_to_json(item)}
         | {"agent": segment.agent, "turn": segment.turn}

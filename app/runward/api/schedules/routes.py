@@ -27,6 +27,7 @@ from runward.api.schedules.models import (
 )
 from runward.api.schedules.run_request import build_run, hide_headers
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.errors import FieldError
 from runward.domain.ids import Prefix, ProjectId
 from runward.domain.json import JsonObject, compact
@@ -141,7 +142,7 @@ async def delete_schedule(
     """Delete a schedule and its slots. Its runs continue."""
     async with storage.begin() as tx:
         if not await schedules.delete_schedule(tx, principal.project_id, schedule_id):
-            raise e.ScheduleNotFoundError
+            raise not_found.ScheduleNotFoundError
 
 
 @routes.get("/schedules/{schedule_id}/slots")
@@ -165,7 +166,7 @@ async def _get_schedule(
 ) -> StoredSchedule:
     found = await schedules.get_schedule(tx, project_id, schedule_id, lock=lock)
     if found is None:
-        raise e.ScheduleNotFoundError
+        raise not_found.ScheduleNotFoundError
     return found
 
 
@@ -179,7 +180,7 @@ async def _check_run(
     if session is not None:
         async with storage.connect() as tx:
             if await sessions.get(tx, principal.project_id, session[0]) is None:
-                raise e.SessionNotFoundError
+                raise not_found.SessionNotFoundError
 
 
 def _read_run(request: Request) -> tuple[JsonObject, str | None]:

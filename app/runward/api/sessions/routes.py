@@ -18,7 +18,7 @@ from runward.api.sessions.models import (
     SessionItemList,
     UpdateSession,
 )
-from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, format_optional_id, parse_id
 from runward.domain.json import JsonObject
 from runward.services import Storage
@@ -76,7 +76,7 @@ async def get_session(
     async with storage.connect() as tx:
         found = await sessions.get(tx, principal.project_id, session_id)
     if found is None:
-        raise e.SessionNotFoundError
+        raise not_found.SessionNotFoundError
     return Session.from_row(found)
 
 
@@ -157,7 +157,7 @@ async def _load_items(
     window = params.by_cursor(parse, "must be the `first_id` or `last_id` of a page of this list")
     async with storage.connect() as tx:
         if await sessions.get(tx, project_id, session_id) is None:
-            raise e.SessionNotFoundError
+            raise not_found.SessionNotFoundError
         found = await session_items.list_items(tx, project_id, session_id, **window)
 
     def shown(kept: session_items.SessionItem) -> JsonObject:
@@ -173,5 +173,5 @@ async def _load_items(
 def _parse_run_id(shown: str) -> RunId:
     value = parse_id(Prefix.RUN, shown)
     if value is None:
-        raise e.RunNotFoundError("This session has no run with this ID.")
+        raise not_found.RunNotFoundError("This session has no run with this ID.")
     return RunId(value)

@@ -21,6 +21,7 @@ from runward.api.webhooks.models import (
     WebhookEndpointSecret,
 )
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.errors import FieldError
 from runward.domain.ids import Prefix, ProjectId, parse_id
 from runward.domain.run.notifications import ENDPOINT_TEST, DeliveryStatus
@@ -105,7 +106,7 @@ async def update_webhook_endpoint(
     async with storage.begin() as tx:
         found = await endpoints.update_endpoint(tx, principal.project_id, endpoint_id, fields)
     if found is None:
-        raise e.WebhookEndpointNotFoundError
+        raise not_found.WebhookEndpointNotFoundError
     return WebhookEndpoint.from_row(found)
 
 
@@ -118,7 +119,7 @@ async def delete_webhook_endpoint(
     async with storage.begin() as tx:
         await holds.ensure_no_holds(tx, principal.project_id)
         if not await endpoints.delete_endpoint(tx, principal.project_id, endpoint_id):
-            raise e.WebhookEndpointNotFoundError
+            raise not_found.WebhookEndpointNotFoundError
 
 
 @routes.post(
@@ -140,7 +141,7 @@ async def rotate_webhook_secret(
         if not await endpoints.rotate_secret(
             tx, storage.vault, principal.project_id, endpoint_id, secret
         ):
-            raise e.WebhookEndpointNotFoundError
+            raise not_found.WebhookEndpointNotFoundError
         return WebhookEndpointSecret(secret=secret)
 
     return await respond_once(storage, request_key, rotate)
@@ -239,14 +240,14 @@ async def redeliver_webhook(
 async def _get_endpoint(tx: Tx, project_id: ProjectId, endpoint_id: UUID) -> StoredEndpoint:
     found = await endpoints.get_endpoint(tx, project_id, endpoint_id)
     if found is None:
-        raise e.WebhookEndpointNotFoundError
+        raise not_found.WebhookEndpointNotFoundError
     return found
 
 
 async def _get_delivery(tx: Tx, project_id: ProjectId, delivery_id: UUID) -> Delivery:
     found = await deliveries.get_delivery(tx, project_id, delivery_id)
     if found is None:
-        raise e.WebhookDeliveryNotFoundError
+        raise not_found.WebhookDeliveryNotFoundError
     return found
 
 

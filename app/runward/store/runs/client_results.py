@@ -1,6 +1,7 @@
 """Results that clients submit: the results of client tools, and the input that tools request."""
 
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.run.bounds import check_room
 from runward.domain.run.resolve import (
@@ -39,7 +40,7 @@ async def submit_result(
     status, state = await lock_run(tx, project_id, run_id)
     call = state.calls.get(call_id)
     if call is None:
-        raise e.CallNotFoundError
+        raise not_found.CallNotFoundError
     if call.version is None or number not in (None, count_input_requests(call)):
         raise e.CallNotWaitingError
     if call.version == UNREGISTERED and call.phase not in CLIENT_PHASES:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from sqlalchemy import text
 
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.errors import FieldError
 from runward.domain.events.run_data import RunOrigin
 from runward.domain.events.values import CallReason
@@ -96,7 +97,7 @@ async def prepare(
     new turns. If `turns` is None, the limit of the incomplete run applies. Raises AppErrors."""
     found = await queries.load(tx, project_id, run_id)
     if found is None:
-        raise e.RunNotFoundError
+        raise not_found.RunNotFoundError
     status, state = found
     row = (await tx.execute(_READ_STOPPED, {"project_id": project_id, "id": run_id})).one()
     _check(status, state, row.reason, messages)
@@ -192,4 +193,4 @@ async def copy_history(tx: Tx, new: NewRun) -> None:
                 "it."
             )
     if (await tx.execute(_COPY, values)).one_or_none() is None:
-        raise e.RunErasedError
+        raise not_found.RunErasedError

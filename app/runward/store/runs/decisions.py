@@ -4,6 +4,7 @@ one transaction."""
 from dataclasses import replace
 
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, format_id
 from runward.domain.json import JsonObject, is_same_json
@@ -39,7 +40,7 @@ async def decide(
     project_id = principal.project_id
     asked = await approvals.get(tx, project_id, approval_id)
     if asked is None:
-        raise e.ApprovalNotFoundError
+        raise not_found.ApprovalNotFoundError
     status, state = await lock_run(tx, project_id, asked.run_id)
     if asked.status is ApprovalStatus.PENDING and is_abandoned(asked, state):
         asked = await _read_closed(tx, project_id, approval_id)

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.events.run_data import IncompleteDetails, RunEndedData, RunError
 from runward.domain.events.values import CallReason
 from runward.domain.ids import ProjectId, RunId
@@ -78,7 +79,7 @@ async def lock_open_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[R
 async def lock_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus, RunState]:
     found = await queries.lock_and_load(tx, project_id, run_id)
     if found is None:
-        raise e.RunNotFoundError
+        raise not_found.RunNotFoundError
     return found
 
 

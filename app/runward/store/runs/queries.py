@@ -8,6 +8,7 @@ from sqlalchemy import RowMapping, text
 from sqlalchemy.exc import DBAPIError
 
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.events.run_data import IncompleteDetails, RunError
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.run.state import Changes, RunState
@@ -134,7 +135,7 @@ async def load(tx: Tx, project_id: ProjectId, run_id: RunId) -> tuple[RunStatus,
     if row is None:
         return None
     if row["erased_at"] is not None:
-        raise e.RunErasedError
+        raise not_found.RunErasedError
     return RunStatus(row["status"]), parse_state(row)
 
 

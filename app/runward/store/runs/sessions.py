@@ -16,6 +16,7 @@ from sqlalchemy import delete as delete_from
 from sqlalchemy import func, insert, select, text, update
 
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject, compact
@@ -260,7 +261,7 @@ async def lock(
     locked = query.with_for_update(key_share=not waits_for_erasures)
     row = (await tx.execute(locked)).one_or_none()
     if row is None:
-        raise e.SessionNotFoundError
+        raise not_found.SessionNotFoundError
     return _SESSION.read(row)
 
 
@@ -358,7 +359,7 @@ async def _read_seq(tx: Tx, project_id: ProjectId, session_id: SessionId, run_id
         raise e.SessionBusyError(
             "A session can be forked only after a run that has ended. This run has not ended."
         )
-    raise e.RunNotFoundError("This session has no run with this ID.")
+    raise not_found.RunNotFoundError("This session has no run with this ID.")
 
 
 def _check_state_size(state: JsonObject) -> JsonObject:

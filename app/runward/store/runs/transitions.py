@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from runward.domain import errors as e
+from runward.domain import not_found
 from runward.domain.events.base import MAX_PER_RUN
 from runward.domain.events.kinds import InputReceivedEvent, ToolCallProgressEvent
 from runward.domain.events.run_data import IncompleteDetails, RunError
@@ -76,7 +77,7 @@ async def resolve_call(
     status, state = await lock_run(tx, project_id, run_id)
     call = state.calls.get(call_id)
     if call is None:
-        raise e.CallNotFoundError
+        raise not_found.CallNotFoundError
     if call.phase is not CallPhase.AWAITING_RESOLUTION:
         raise e.CallNotWaitingError
     changes = Changes()
@@ -108,11 +109,11 @@ async def take_callback(
     AppErrors, such as ResultAlreadyGivenError for a different result."""
     try:
         status, state = await lock_run(tx, ref.project_id, ref.run_id)
-    except e.RunNotFoundError:
-        raise e.CallbackNotFoundError from None
+    except not_found.RunNotFoundError:
+        raise not_found.CallbackNotFoundError from None
     call = next((call for call in state.calls.values() if call.uuid == ref.call), None)
     if call is None:
-        raise e.CallbackNotFoundError
+        raise not_found.CallbackNotFoundError
     if is_repeated_request(call, callback, ref.attempt):
         return None
     if call.phase is CallPhase.STARTED or (call.phase is CallPhase.READY and call.attempt > 0):
