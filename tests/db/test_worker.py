@@ -48,7 +48,7 @@ SLACK = timedelta(seconds=8)
 CLAIMING = (
     "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory'"
     " AND datname = current_database()"
-    " AND query LIKE '%WHERE status = ''queued'' AND available_at <= % AND claims < %'"
+    " AND query LIKE '%RECURSIVE turns AS %'"
 )
 ALIVE = "SELECT lease_expires_at > clock_timestamp() FROM runs WHERE id = :id"
 

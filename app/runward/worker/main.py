@@ -55,6 +55,8 @@ class Worker:
         self._claim_one_by_one = False
         """Set after a failed claim: one of the runs may be the cause, so claim one at a time."""
         self.failed_claims = FailedClaims(services.storage, lease)
+        self._last_turn = queue.NO_TURN
+        """The project with the last turn in a claim."""
 
     def reserve_place(self) -> bool:
         """Reserve a place for a run that this process will accept and lease in one step. Return
@@ -191,16 +193,19 @@ class Worker:
         if room <= 0:
             return 0
         services, began = self.services, asyncio.get_running_loop().time()
-        engine, mark = services.storage.autocommit, queue.make_mark()
+        engine, mark, after = services.storage.autocommit, queue.make_mark(), self._last_turn
         try:
             if self._claim_one_by_one:
-                claimed = await failed_claims.claim_one_by_one(engine, room, self.lease, mark)
+                claimed = await failed_claims.claim_one_by_one(
+                    engine, room, self.lease, mark, after
+                )
             else:
                 async with engine.connect() as tx:
-                    claimed = await queue.claim(tx, room, self.lease, mark)
+                    claimed = await queue.claim(tx, room, self.lease, mark, after)
         except (*DATABASE_ERRORS, asyncio.CancelledError):
             self.failed_claims.add(mark)
             raise
+        self._last_turn = claimed.find_last_turn(after)
         for state in claimed.states:
             services.live.feed.notify_changed(state.id)
             self._start(state, CarriedRun(state.project_id, state.id, state.last_seq), began)

@@ -172,6 +172,9 @@ runs = Table(
     Column("claims", SmallInteger, nullable=False, server_default=text("0")),
     Column("lost_leases", SmallInteger, nullable=False, server_default=text("0")),
     Column("available_at", TIMESTAMP, nullable=False, server_default=NOW),
+    # The client's wishes about the start: runs with a higher priority are claimed first.
+    Column("priority", SmallInteger, nullable=False, server_default=text("0")),
+    Column("start_at", TIMESTAMP),
     # Changes by anyone other than the worker, and the event log.
     Column("version", BigInteger, nullable=False, server_default=text("0")),
     Column("last_seq", Integer, nullable=False, server_default=text("0")),
@@ -206,6 +209,13 @@ runs = Table(
         name="ended_iff_terminal",
     ),
     partial_index("runs_queued", "available_at", where="status = 'queued'"),
+    partial_index(
+        "runs_project_queue",
+        "project_id",
+        "priority",
+        "available_at",
+        where="status = 'queued' AND available_at < 'infinity'",
+    ),
     partial_index("runs_in_progress", "id", where="status = 'in_progress'"),
     partial_index(
         "runs_deadline",

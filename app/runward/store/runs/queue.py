@@ -22,6 +22,7 @@ from runward.store.postgres.columns import RowMapping, insert_select, recordset,
 from runward.store.postgres.db import Tx
 from runward.store.postgres.held_connection import FrequentStatement
 from runward.store.postgres.tables import runs
+from runward.store.runs.fair_claims import CANDIDATES, find_last_turn
 from runward.store.runs.queries import STATE, load, parse_state
 from runward.store.runs.records import NEW_RECORDS, Records, rows_to_json
 
@@ -199,17 +200,12 @@ async def insert_run(tx: Tx, new: NewRun, lease: timedelta) -> AcceptedRun:
 # calls and the conversation as they were before (READ COMMITTED). In this case, `consistent` is
 # false. `b` is the row as it was before.
 CLAIM_STEPS: Final = f"""
-WITH c AS (
-  SELECT project_id, id FROM runs
-  WHERE status = 'queued' AND available_at <= statement_timestamp() AND claims < :max_claims
-    AND lost_leases < :max_lost
-  ORDER BY available_at LIMIT :count FOR UPDATE SKIP LOCKED
-), r AS (
+WITH {CANDIDATES}, r AS (
   UPDATE runs r SET status = 'in_progress', fence = r.fence + 1, claims = r.claims + 1,
     lease_expires_at = clock_timestamp() + CAST(:lease AS interval),
     last_write_id = CAST(:mark AS uuid),
     started_at = coalesce(r.started_at, clock_timestamp()), last_seq = r.last_seq + 1
-  FROM c WHERE r.project_id = c.project_id AND r.id = c.id
+  FROM claimed c WHERE r.project_id = c.project_id AND r.id = c.id
   RETURNING r.*, clock_timestamp() AS at
 ), events AS (
   INSERT INTO run_events (project_id, run_id, seq, type, data, created_at)
@@ -225,6 +221,10 @@ CLAIM: Final = text(
     WHERE b.project_id = r.project_id AND b.id = r.id) AS consistent
 FROM r"""
 )
+
+
+NO_TURN: Final = UUID(int=0)
+"""The turn before the first claim of a worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +244,10 @@ class ClaimedRuns:
     states: list[RunState] = field(default_factory=list[RunState])
     unreadable: list[HeldLease] = field(default_factory=list[HeldLease])
 
+    def find_last_turn(self, after: UUID) -> UUID:
+        """Return the project after which the next claim continues. `after`: that of this claim."""
+        return find_last_turn(after, {one.project_id for one in (*self.states, *self.unreadable)})
+
 
 def make_mark() -> UUID:
     """Return a value that marks the runs of one claim until they are written. It is below every
@@ -251,10 +255,12 @@ def make_mark() -> UUID:
     return UUID(int=randbits(64))
 
 
-async def claim(tx: Tx, count: int, lease: timedelta, mark: UUID | None = None) -> ClaimedRuns:
-    """Claim up to `count` runs under new fences, oldest first, and load them. `mark`: the value by
-    which `return_claims` finds the runs."""
-    rows = (await tx.execute(CLAIM, claim_values(count, lease, mark))).mappings().all()
+async def claim(
+    tx: Tx, count: int, lease: timedelta, mark: UUID | None = None, after: UUID = NO_TURN
+) -> ClaimedRuns:
+    """Claim up to `count` runs under new fences, and load them. Projects take turns, beginning with
+    the project after `after`. `mark`: the value by which `return_claims` finds the runs."""
+    rows = (await tx.execute(CLAIM, claim_values(count, lease, mark, after))).mappings().all()
     claimed = ClaimedRuns()
     for row in rows:
         held = HeldLease(ProjectId(row["project_id"]), RunId(row["id"]), row["fence"])
@@ -268,9 +274,9 @@ async def claim(tx: Tx, count: int, lease: timedelta, mark: UUID | None = None) 
     return claimed
 
 
-def claim_values(count: int, lease: timedelta, mark: UUID | None) -> dict[str, Any]:
+def claim_values(count: int, lease: timedelta, mark: UUID | None, after: UUID) -> dict[str, Any]:
     limits = {"max_claims": MAX_CLAIMS, "max_lost": MAX_LOST_LEASES}
-    return {"count": count, "lease": lease, "mark": mark, **limits}
+    return {"count": count, "lease": lease, "mark": mark, "after": after, **limits}
 
 
 async def load_if_leased(tx: Tx, held: HeldLease) -> RunState | None:
