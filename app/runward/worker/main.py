@@ -57,12 +57,16 @@ class Worker:
         self.failed_claims = FailedClaims(services.storage, lease)
         self._last_turn = queue.NO_TURN
         """The project with the last turn in a claim."""
+        self._runs_wait = False
+        """Whether runs may wait in the queue. New runs then join it, so that they do not take a
+        place before the runs of other projects."""
 
     def reserve_place(self) -> bool:
         """Reserve a place for a run that this process will accept and lease in one step. Return
-        False if no place is free. The place is reserved until `start_accepted` or
-        `release_place`."""
-        if self.draining or self._room <= 0:
+        False if no place is free, or if runs may wait in the queue. The place is reserved until
+        `start_accepted` or `release_place`."""
+        self._runs_wait |= self._room <= 0
+        if self.draining or self._runs_wait:
             return False
         self.reserved += 1
         return True
@@ -117,8 +121,10 @@ class Worker:
         if self._room > 0:
             if self.turns.is_selected(payload):
                 self._wake_because(payload)
-        elif payload and self.turns.is_selected(payload):
-            self.turns.pass_on()
+        elif payload:
+            self._runs_wait = True
+            if self.turns.is_selected(payload):
+                self.turns.pass_on()
 
     def drain(self) -> None:
         """Stop claiming, cancel model requests, and give each run back when its tool calls have
@@ -214,4 +220,6 @@ class Worker:
             self._wake.clear()
         for held in claimed.unreadable:
             await self._quarantine(RunUnreadableError(held.project_id, held.run_id))
-        return len(claimed.states) + len(claimed.unreadable)
+        count = len(claimed.states) + len(claimed.unreadable)
+        self._runs_wait = count == room
+        return count
