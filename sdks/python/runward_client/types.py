@@ -2221,8 +2221,8 @@ class Limits(TypedDict):
     """Maximum cost of the run in US dollars, including its child runs. All models need a known
     price. Null: no limit."""
     deadline_seconds: NotRequired[float | None]
-    """Maximum duration of the run in seconds, from its creation to its end, including waiting
-    times. Null: no deadline."""
+    """Maximum duration of the run in seconds, from its creation or its `start_at` to its end,
+    including waiting times. Null: no deadline."""
     tool_timeout_seconds: NotRequired[float | None]
     """Timeout in seconds for calls of tools that have no `timeout_seconds`. It does not apply to
     tools of type `client`. Null: the default of the deployment."""
@@ -2243,8 +2243,8 @@ class LimitsInput(TypedDict):
     """Maximum cost of the run in US dollars, including its child runs. All models need a known
     price. Null: no limit."""
     deadline_seconds: NotRequired[float | None]
-    """Maximum duration of the run in seconds, from its creation to its end, including waiting
-    times. Null: no deadline."""
+    """Maximum duration of the run in seconds, from its creation or its `start_at` to its end,
+    including waiting times. Null: no deadline."""
     tool_timeout_seconds: NotRequired[float | None]
     """Timeout in seconds for calls of tools that have no `timeout_seconds`. It does not apply to
     tools of type `client`. Null: the default of the deployment."""
@@ -4590,6 +4590,10 @@ class Run(TypedDict):
     runs at any depth."""
     last_sequence: int
     """Sequence number of the newest event of the run."""
+    priority: int
+    """Priority in the queue, from -100 to 100. Runs with a higher priority start first."""
+    start_at: str | None
+    """Time before which the run does not start. Null: the run can start at once."""
     created_at: str
     """When the run was accepted."""
     started_at: str | None
@@ -5433,6 +5437,14 @@ class StartRun(TypedDict):
     """Context for rules and tools. The model never sees it. Null: no context."""
     metadata: NotRequired[dict[str, JsonValue]]
     """Custom metadata of the run: up to 64 keys and 16 KiB as JSON."""
+    priority: NotRequired[int]
+    """Priority in the queue. Runs with a higher priority start first within the project. It does
+    not affect the runs of other projects. Child runs have the priority of their parent run.
+    Default: 0."""
+    start_at: NotRequired[str | None]
+    """Time before which the run does not start, at most one year ahead. Until then, the run is
+    `queued`. The deadline of the run counts from this time. Null: the run starts as soon as
+    possible."""
     webhook: NotRequired[RunWebhook | None]
     """Webhook for notifications of this run, including the approvals of its child runs. Null:
     only the project's webhook endpoints get notifications."""

@@ -6119,8 +6119,8 @@ export interface components {
              */
             max_cost_usd?: number | null;
             /**
-             * @description Maximum duration of the run in seconds, from its creation to its end, including waiting
-             *     times. Null: no deadline.
+             * @description Maximum duration of the run in seconds, from its creation or its `start_at` to its
+             *     end, including waiting times. Null: no deadline.
              */
             deadline_seconds?: number | null;
             /**
@@ -6157,8 +6157,8 @@ export interface components {
              */
             max_cost_usd?: number | null;
             /**
-             * @description Maximum duration of the run in seconds, from its creation to its end, including waiting
-             *     times. Null: no deadline.
+             * @description Maximum duration of the run in seconds, from its creation or its `start_at` to its
+             *     end, including waiting times. Null: no deadline.
              */
             deadline_seconds?: number | null;
             /**
@@ -9939,6 +9939,8 @@ export interface components {
          *       ],
          *       "waiting_for": [],
          *       "last_sequence": 6,
+         *       "priority": 0,
+         *       "start_at": null,
          *       "created_at": "2026-11-02T09:30:00.125000Z",
          *       "started_at": "2026-11-02T09:30:00.125000Z",
          *       "ended_at": null,
@@ -10015,6 +10017,13 @@ export interface components {
             waiting_for: components["schemas"]["CallbackWait"][];
             /** @description Sequence number of the newest event of the run. */
             last_sequence: number;
+            /**
+             * @description Priority in the queue, from -100 to 100. Runs with a higher priority start first.
+             * @default 0
+             */
+            priority: number;
+            /** @description Time before which the run does not start. Null: the run can start at once. */
+            start_at: string | null;
             /**
              * Format: date-time
              * @description When the run was accepted.
@@ -10372,6 +10381,8 @@ export interface components {
          *           ],
          *           "waiting_for": [],
          *           "last_sequence": 6,
+         *           "priority": 0,
+         *           "start_at": null,
          *           "created_at": "2026-11-02T09:30:00.125000Z",
          *           "started_at": "2026-11-02T09:30:00.125000Z",
          *           "ended_at": null,
@@ -11441,6 +11452,18 @@ export interface components {
             metadata?: {
                 [key: string]: components["schemas"]["JsonValue"];
             };
+            /**
+             * @description Priority in the queue. Runs with a higher priority start first within the project. It does
+             *     not affect the runs of other projects. Child runs have the priority of their parent run. Default: 0.
+             * @default 0
+             */
+            priority?: number;
+            /**
+             * @description Time before which the run does not start, at most one year ahead. Until then, the run is
+             *     `queued`. The deadline of the run counts from this time. Null: the run starts as soon as
+             *     possible.
+             */
+            start_at?: string | null;
             /**
              * @description Webhook for notifications of this run, including the approvals of its child runs. Null: only
              *     the project's webhook endpoints get notifications.

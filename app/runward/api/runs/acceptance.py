@@ -170,6 +170,8 @@ def build_view(new: NewRun, accepted: AcceptedRun) -> RunView:
         context=state.context,
         metadata=new.metadata,
         last_seq=len(new.changes.events),
+        priority=new.priority or 0,
+        start_at=new.start_at,
         created_at=accepted.at,
         started_at=accepted.at if new.lease else None,
         ended_at=None,

@@ -1,4 +1,4 @@
-"""The tables of runs and sessions. Only the package `store` and migrations/ know their columns.
+"""The tables of runs. Only the package `store` and migrations/ know their columns.
 
 In every table of a tenant, `project_id` is the first column of the primary key. JSON that is only
 stored and returned has the type `json`, which keeps the exact text. `jsonb` is for JSON that is
@@ -19,7 +19,6 @@ from sqlalchemy import (
     Column,
     Double,
     ForeignKey,
-    ForeignKeyConstraint,
     Index,
     Integer,
     PrimaryKeyConstraint,
@@ -32,7 +31,6 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 
 from runward.domain.events.values import ApprovalStatus
-from runward.domain.run.sessions import ConflictMode
 from runward.domain.run.state import ACTION_PHASES, CallPhase, SegmentKind
 from runward.domain.run.status import OPEN, TERMINAL, RunStatus
 from runward.store.postgres.columns import (
@@ -63,6 +61,7 @@ from runward.store.postgres.registry_tables import (
 )
 from runward.store.postgres.retention_tables import erasures, legal_holds, retention_cursors
 from runward.store.postgres.schedule_tables import INDEXES_OF_RUNS, schedule_slots, schedules
+from runward.store.postgres.session_tables import session_items, sessions
 from runward.store.postgres.webhook_tables import webhook_deliveries, webhook_endpoints
 
 __all__ = [
@@ -101,39 +100,6 @@ __all__ = [
 
 OPEN_STATUSES: Final = list_values(OPEN)
 """Statuses of runs that have not ended, for `status IN (…)`."""
-
-sessions = Table(
-    "sessions",
-    metadata,
-    Column("project_id", Uuid, ForeignKey("projects.id"), nullable=False),
-    Column("id", Uuid, nullable=False),
-    Column("name", Text),
-    Column("metadata", JSONB, nullable=False, server_default=text("'{}'")),
-    Column("state", JSONB, nullable=False, server_default=text("'{}'")),
-    Column("on_conflict", Text, nullable=False, server_default=text("'queue'")),
-    Column("last_seq", BigInteger, nullable=False, server_default=text("0")),
-    Column("forked_from", Uuid),
-    Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
-    Column("updated_at", TIMESTAMP, nullable=False, server_default=NOW),
-    PrimaryKeyConstraint("project_id", "id"),
-    enum_check("on_conflict", ConflictMode),
-)
-
-session_items = Table(
-    "session_items",
-    metadata,
-    project_column(),
-    Column("session_id", Uuid, nullable=False),
-    Column("seq", BigInteger, nullable=False),
-    Column("run_id", Uuid, nullable=False),
-    Column("items", JSON, nullable=False),
-    Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
-    PrimaryKeyConstraint("project_id", "session_id", "seq"),
-    ForeignKeyConstraint(
-        ["project_id", "session_id"], ["sessions.project_id", "sessions.id"], ondelete="CASCADE"
-    ),
-    Index("session_items_run", "project_id", "run_id"),
-)
 
 runs = Table(
     "runs",

@@ -48,6 +48,9 @@ class NewRun:
     agent_version: int | None = None
     continued_from: RunId | None = None
     schedule_id: UUID | None = None
+    priority: int | None = 0
+    """None: the priority of the parent run."""
+    start_at: datetime | None = None
     lease: bool = False
     waits: bool = False
     erase_at_end: bool = False
@@ -72,6 +75,8 @@ _ORIGIN: Final = RowMapping(
         "agent_version",
         "continued_from",
         "schedule_id",
+        "priority",
+        "start_at",
         "tool_names",
         "erase_at_end",
     ),
@@ -99,13 +104,17 @@ _INSERTED: Final = {
     "tool_versions": "coalesce((SELECT json_object_agg(t.name, t.version) FROM tools t"
     " WHERE t.project_id = s.project_id AND t.deleted_at IS NULL"
     " AND t.name = ANY(s.tool_names)), '{}')",
-    "available_at": "CASE WHEN s.waits THEN 'infinity' ELSE clock_timestamp() END",
+    "priority": "coalesce(s.priority, (SELECT p.priority FROM runs p"
+    " WHERE p.project_id = s.project_id AND p.id = s.parent_run_id))",
+    "available_at": "CASE WHEN s.waits THEN 'infinity'"
+    " ELSE greatest(s.start_at, clock_timestamp()) END",
     "fence": "CASE WHEN s.lease THEN 1 ELSE 0 END",
     "claims": "CASE WHEN s.lease THEN 1 ELSE 0 END",
     "lease_expires_at": "CASE WHEN s.lease THEN clock_timestamp() + CAST(:lease AS interval) END",
     "started_at": "CASE WHEN s.lease THEN statement_timestamp() END",
     "last_seq": "s.k",
-    "deadline_at": "statement_timestamp() + make_interval(secs => s.deadline)",
+    "deadline_at": "greatest(s.start_at, statement_timestamp())"
+    " + make_interval(secs => s.deadline)",
     "created_at": "statement_timestamp()",
 }
 
