@@ -1,9 +1,10 @@
-"""An index of the queue of each project, in the order of priority and age
+"""Indexes of the queue and of the running runs of each project
 
-This migration only adds an index, so that the previous version still runs on the schema.
+The previous version still runs on this schema. It finds running runs with the new index.
 """
 
 import sqlalchemy as sa
+from alembic import op
 
 from runward.store.migration_scripts import add_index
 
@@ -20,3 +21,11 @@ def upgrade() -> None:
         ["project_id", "priority", "available_at"],
         postgresql_where=sa.text("status = 'queued' AND available_at < 'infinity'"),
     )
+    add_index(
+        "runs_running",
+        "runs",
+        ["project_id", "id"],
+        postgresql_where=sa.text("status = 'in_progress'"),
+    )
+    with op.get_context().autocommit_block():
+        op.drop_index("runs_in_progress", "runs", if_exists=True, postgresql_concurrently=True)

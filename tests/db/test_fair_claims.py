@@ -5,12 +5,17 @@ from collections.abc import AsyncGenerator
 from uuid import UUID
 
 import pytest
+from sqlalchemy import text
 
 from runward.domain.ids import ProjectId, RunId
+from runward.domain.limits import ProjectLimits
 from runward.domain.run.state import RunState
+from runward.domain.run.status import Move
+from runward.store.access import limits
 from runward.store.postgres.db import mint
 from runward.store.runs import queue
-from tests.db.store import LEASE, PROJECT, Store
+from runward.store.runs.gate import Ending
+from tests.db.store import LEASE, PROJECT, STOPPED_CLOCK, Store, step
 
 FLOOD = """
 INSERT INTO runs (project_id, id, status, config, available_at, last_seq)
@@ -18,9 +23,13 @@ SELECT :project_id, gen_random_uuid(), 'queued', '{"model": "offline:rules"}',
   clock_timestamp() - interval '1 h' + n * interval '1 ms', 1
 FROM generate_series(1, CAST(:count AS int)) n"""
 RUN = """
-INSERT INTO runs (project_id, id, status, config, priority, available_at, last_seq)
+INSERT INTO runs (project_id, id, status, config, priority, available_at, agent, active_agent,
+  last_seq)
 VALUES (:project_id, :id, 'queued', '{"model": "offline:rules"}', :priority,
-  coalesce(CAST(:available_at AS timestamptz), clock_timestamp()), 1)"""
+  coalesce(CAST(:available_at AS timestamptz), clock_timestamp()), CAST(:agent AS text),
+  CAST(:agent AS text), 1)"""
+
+TIMES = ("now() - interval '1 h'", "now() - interval '2 h'")
 
 
 class Worker:
@@ -53,10 +62,15 @@ async def add_project(store: Store, runs: int = 0) -> ProjectId:
 
 
 async def add_run(
-    store: Store, project_id: UUID = PROJECT, *, priority: int = 0, available_at: str | None = None
+    store: Store,
+    project_id: UUID = PROJECT,
+    *,
+    priority: int = 0,
+    available_at: str | None = None,
+    agent: str | None = None,
 ) -> RunId:
     id_ = RunId(mint())
-    values = {"id": id_, "project_id": project_id, "priority": priority}
+    values = {"id": id_, "project_id": project_id, "priority": priority, "agent": agent}
     at = None if available_at is None else await store.value(f"SELECT {available_at}")
     await store.sql(RUN, **values, available_at=at)
     return id_
@@ -150,3 +164,114 @@ async def test_a_priority_does_not_affect_other_projects(store: Store, worker: W
         await add_run(store, urgent, priority=100)
     await add_run(store, other, priority=-100)
     assert await worker.claim_projects(2) == sorted([urgent, other])
+
+
+# Limits.
+
+
+async def limit(store: Store, running_runs: int | None = None, **agents: int) -> None:
+    async with store.autocommit.connect() as tx:
+        await limits.put_limits(tx, PROJECT, ProjectLimits(running_runs, agents=agents))
+
+
+async def count_running(store: Store) -> int:
+    return await store.value("SELECT count(*) FROM runs WHERE status = 'in_progress'")
+
+
+async def end(store: Store, state: RunState, move: Move = Move.COMPLETE) -> None:
+    await store.committed(step(state, "run.completed", seen=state.version, ending=Ending(move)))
+
+
+async def test_a_project_at_its_limit_is_skipped_and_others_are_claimed(
+    store: Store, worker: Worker
+) -> None:
+    await limit(store, 2)
+    await store.accept(5)
+    other = await add_project(store, 3)
+    assert await worker.claim_projects(10) == sorted([PROJECT] * 2 + [other] * 3)
+    assert await worker.claim(10) == []
+
+
+@pytest.mark.parametrize("move", [Move.COMPLETE, Move.PARK])
+async def test_a_run_that_ended_or_waits_makes_room(
+    store: Store, worker: Worker, move: Move
+) -> None:
+    await limit(store, 1)
+    await store.accept(2)
+    [first] = await worker.claim(2)
+    await end(store, first, move)
+    [second] = await worker.claim(2)
+    assert second.id != first.id
+
+
+async def test_a_lower_or_removed_limit_applies_to_the_next_claim(
+    store: Store, worker: Worker
+) -> None:
+    await store.accept(6)
+    assert len(await worker.claim(2)) == 2
+    await limit(store, 1)
+    assert await worker.claim(2) == []
+    await limit(store)
+    assert len(await worker.claim(10)) == 4
+
+
+async def test_concurrent_claims_do_not_exceed_a_limit(store: Store) -> None:
+    await limit(store, 7)
+    await store.accept(60)
+    workers = [Worker(store) for _ in range(12)]
+    for _ in range(5):
+        await asyncio.gather(*(worker.claim(3) for worker in workers))
+        assert await count_running(store) <= 7
+    assert await count_running(store) == 7
+
+
+async def test_a_claim_that_began_before_another_one_ended_does_not_exceed_a_limit(
+    store: Store,
+) -> None:
+    """Its statement has counted the running runs before the other claim was committed."""
+    await limit(store, 1)
+    await store.accept(2)
+
+    async def claim() -> list[RunState]:
+        async with store.pool.begin() as tx:
+            await tx.execute(text(f"SET LOCAL search_path = {STOPPED_CLOCK}"))
+            return (await queue.claim(tx, 1, LEASE)).states
+
+    async with store.stopped_clock() as go_on:
+        late = asyncio.create_task(claim())
+        await store.until_blocked()
+        assert len(await Worker(store).claim(1)) == 1
+        await go_on()
+        assert await late == []
+
+
+async def test_an_agent_at_its_limit_does_not_delay_other_agents(
+    store: Store, worker: Worker
+) -> None:
+    await limit(store, clerk=2, desk=1)
+    clerks = [await add_run(store, agent="clerk") for _ in range(4)]
+    desk, late_desk = [await add_run(store, agent="desk") for _ in range(2)]
+    free = [await add_run(store, agent=name) for name in ("other", None)]
+    claimed = await worker.claim(10)
+    assert {state.id for state in claimed} == {*clerks[:2], desk, *free}
+    await end(store, next(state for state in claimed if state.id == desk))
+    assert [state.id for state in await worker.claim(10)] == [late_desk]
+
+
+async def test_the_limits_of_a_project_and_of_its_agents_apply_together(
+    store: Store, worker: Worker
+) -> None:
+    await limit(store, 2, clerk=1)
+    [clerk, *_] = [await add_run(store, agent="clerk") for _ in range(3)]
+    other = [await add_run(store, agent="other") for _ in range(3)]
+    assert {state.id for state in await worker.claim(10)} == {clerk, other[0]}
+    assert await worker.claim(10) == []
+
+
+async def test_runs_of_agents_with_limits_are_claimed_by_priority_and_age(
+    store: Store, worker: Worker
+) -> None:
+    await limit(store, clerk=5)
+    new, old = [await add_run(store, agent="clerk", available_at=at) for at in TIMES]
+    high = await add_run(store, agent="clerk", priority=1)
+    assert [(await worker.claim())[0].id for _ in range(3)] == [high, old, new]

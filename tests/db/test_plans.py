@@ -136,7 +136,7 @@ A_DAY: Final = RetentionLimits(dict.fromkeys(DataClass, 1), {})
 READ_WHOLE: Final = frozenset(
     {
         "runs_queued",
-        "runs_in_progress",
+        "runs_running",
         "runs_open_children",
         "approvals_expiry",
         "runs_schedule_waiting",
@@ -432,7 +432,7 @@ async def test_a_claim_reads_as_many_rows_of_a_long_queue_as_of_a_short_one(
     async with store.autocommit.connect() as tx:
         values = queue.claim_values(2, LEASE, None, queue.NO_TURN)
         [[explained]] = (await tx.execute(claim, values)).scalars()
-    assert 2 <= count_rows_read(explained["Plan"]) <= 25
+    assert 2 <= count_rows_read(explained["Plan"]) <= 30
 
 
 def count_rows_read(plan: dict[str, Any]) -> float:

@@ -87,14 +87,24 @@ class Worker:
         carried.add(events)
         self._start(state, carried)
 
-    def _start(self, state: RunState, carried: CarriedRun, claimed_at: float | None = None) -> None:
+    def _start(
+        self,
+        state: RunState,
+        carried: CarriedRun,
+        claimed_at: float | None = None,
+        *,
+        limited: bool = False,
+    ) -> None:
+        """Execute a run. `limited`: whether another run may start when this one ends."""
         self.watch.carry(state.project_id)
         self.services.live.feed.carry(carried)
         execution = Execution(self.services.engine, state, claimed_at)
         if self.draining:
             execution.leased.drain()
         self.executions.add(execution)
-        task = asyncio.create_task(self._execute(execution, carried), name=f"run {state.id}")
+        task = asyncio.create_task(
+            self._execute(execution, carried, limited=limited), name=f"run {state.id}"
+        )
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
@@ -144,7 +154,7 @@ class Worker:
         self.services.registry.forget(project_id, tell=tell)
         self.executions.notify_tools_changed(project_id)
 
-    async def _execute(self, execution: Execution, carried: CarriedRun) -> None:
+    async def _execute(self, execution: Execution, carried: CarriedRun, *, limited: bool) -> None:
         lease = execution.leased.lease
         bind_contextvars(
             project=format_id(Prefix.PROJECT, lease.project_id),
@@ -161,7 +171,7 @@ class Worker:
         finally:
             self.services.live.feed.release(carried)
             self.executions.remove(execution)
-            if self._room == 1 or self.draining:
+            if self._room == 1 or self.draining or limited:
                 self.wake()
 
     async def _quarantine(self, error: RunUnreadableError) -> None:
@@ -214,7 +224,8 @@ class Worker:
         self._last_turn = claimed.find_last_turn(after)
         for state in claimed.states:
             services.live.feed.notify_changed(state.id)
-            self._start(state, CarriedRun(state.project_id, state.id, state.last_seq), began)
+            carried = CarriedRun(state.project_id, state.id, state.last_seq)
+            self._start(state, carried, began, limited=state.id in claimed.limited)
             self._reasons.discard(state.id.hex)
         if not self._reasons:
             self._wake.clear()

@@ -65,7 +65,7 @@ class Agent(TypedDict):
     """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
     `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run
     fails. An object: the run completes with its `output`."""
-    limits: Limits
+    limits: runward__domain__run__config__Limits
     """Limits of the run, such as its maximum number of turns."""
     hooks: list[Hook]
     """Hooks that Runward calls before and after each model request and each tool call."""
@@ -89,6 +89,22 @@ class Agent(TypedDict):
     """When the agent was registered."""
     updated_at: str
     """When this version of the resource was created."""
+
+
+class AgentConcurrency(TypedDict):
+    """The maximum number of running runs of one agent."""
+    agent: str
+    """Name of the agent. It does not have to be registered yet."""
+    max: int
+    """Maximum number of its runs that run at the same time."""
+
+
+class AgentConcurrencyInput(TypedDict):
+    """The maximum number of running runs of one agent."""
+    agent: str
+    """Name of the agent. It does not have to be registered yet."""
+    max: int
+    """Maximum number of its runs that run at the same time."""
 
 
 class AgentList(TypedDict):
@@ -2208,7 +2224,7 @@ class LegalHoldList(TypedDict):
     there are more items before this page."""
 
 
-class Limits(TypedDict):
+class Limits-Input(TypedDict):
     """Limits of one run. They apply from the creation to the end of the run, including the time
     after it resumes."""
     max_turns: NotRequired[int]
@@ -2228,28 +2244,6 @@ class Limits(TypedDict):
     tools of type `client`. Null: the default of the deployment."""
     max_parallel_tool_calls: NotRequired[int]
     """Maximum number of tool calls that run at the same time."""
-
-
-class LimitsInput(TypedDict):
-    """Limits of one run. They apply from the creation to the end of the run, including the time
-    after it resumes."""
-    max_turns: NotRequired[int]
-    """Maximum number of turns. Default: 10."""
-    max_tool_calls: NotRequired[int]
-    """Maximum number of tool calls. Default: 200."""
-    max_tokens: NotRequired[int | None]
-    """Maximum number of input and output tokens together. Null: no limit."""
-    max_cost_usd: NotRequired[float | None]
-    """Maximum cost of the run in US dollars, including its child runs. All models need a known
-    price. Null: no limit."""
-    deadline_seconds: NotRequired[float | None]
-    """Maximum duration of the run in seconds, from its creation or its `start_at` to its end,
-    including waiting times. Null: no deadline."""
-    tool_timeout_seconds: NotRequired[float | None]
-    """Timeout in seconds for calls of tools that have no `timeout_seconds`. It does not apply to
-    tools of type `client`. Null: the default of the deployment."""
-    max_parallel_tool_calls: NotRequired[int]
-    """Maximum number of tool calls that run at the same time. Default: 8."""
 
 
 class Liveness(TypedDict):
@@ -3181,6 +3175,22 @@ class PutLegalHold(TypedDict):
     """Reason for the hold, for people. Default: an empty string."""
 
 
+class PutLimits(TypedDict):
+    """The complete limits of the project. A limit that is left out, or null, does not exist."""
+    running_runs: NotRequired[int | None]
+    """Maximum number of runs that run at the same time, including child runs. Runs that wait for
+    approvals, callbacks, clients or child runs do not count. Further runs wait in the queue."""
+    queued_runs: NotRequired[int | None]
+    """Maximum number of runs with the status `queued`, without child runs. Further runs are
+    rejected with 429 `too_many_requests`."""
+    requests_per_minute: NotRequired[int | None]
+    """Maximum number of requests in a minute by all API keys of the project. Further requests
+    are rejected with 429 `too_many_requests`. Requests to `/v1/limits` do not count."""
+    concurrency: NotRequired[list[AgentConcurrencyInput]]
+    """Limits for single agents, up to 100. They apply together with `running_runs`. Default: an
+    empty list."""
+
+
 class PutPolicy(TypedDict):
     """The complete policy of the project. Fields that are left out become empty."""
     hooks: NotRequired[list[HookInput]]
@@ -3387,7 +3397,7 @@ class RegisterAgent(TypedDict):
     """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
     `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run
     fails. An object: the run completes with its `output`. Default: `incomplete`."""
-    limits: NotRequired[LimitsInput]
+    limits: NotRequired[Limits-Input]
     """Limits of the run, such as its maximum number of turns."""
     hooks: NotRequired[list[HookInput]]
     """Hooks that Runward calls before and after each model request and each tool call. Default:
@@ -4656,7 +4666,7 @@ class RunConfig(TypedDict):
     tools: list[str | AgentTool]
     """Tools that the run may call: names of registered tools, and tools that only this run or
     its agent has."""
-    limits: Limits
+    limits: runward__domain__run__config__Limits
     """Limits of the run, including default values."""
 
 
@@ -5416,7 +5426,7 @@ class StartRun(TypedDict):
     """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
     `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run
     fails. An object: the run completes with its `output`. Default: `incomplete`."""
-    limits: NotRequired[LimitsInput]
+    limits: NotRequired[Limits-Input]
     """Limits of the run, such as its maximum number of turns."""
     hooks: NotRequired[list[HookInput]]
     """Hooks that Runward calls before and after each model request and each tool call. Default:
@@ -6280,7 +6290,7 @@ class UpdateAgent(TypedDict):
     """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
     `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run
     fails. An object: the run completes with its `output`."""
-    limits: NotRequired[LimitsInput]
+    limits: NotRequired[Limits-Input]
     """Limits of the run, such as its maximum number of turns."""
     hooks: NotRequired[list[HookInput]]
     """Hooks that Runward calls before and after each model request and each tool call."""
@@ -6766,6 +6776,44 @@ class WorkerProcessList(TypedDict):
     has_more: bool
     """Whether there are more items after this page. If the request contains `before`, whether
     there are more items before this page."""
+
+
+class runward__api__registry__limits__Limits(TypedDict):
+    """The limits of the project. Null: there is no such limit."""
+    object: Literal['limits']
+    """Always `limits`."""
+    running_runs: int | None
+    """Maximum number of runs that run at the same time, including child runs."""
+    queued_runs: int | None
+    """Maximum number of runs with the status `queued`, without child runs."""
+    requests_per_minute: int | None
+    """Maximum number of requests in a minute by all API keys of the project."""
+    concurrency: list[AgentConcurrency]
+    """Limits for single agents, in the order of their names."""
+    updated_at: str | None
+    """When the limits were last set. Null if they were never set."""
+
+
+class runward__domain__run__config__Limits(TypedDict):
+    """Limits of one run. They apply from the creation to the end of the run, including the time
+    after it resumes."""
+    max_turns: NotRequired[int]
+    """Maximum number of turns."""
+    max_tool_calls: NotRequired[int]
+    """Maximum number of tool calls."""
+    max_tokens: NotRequired[int | None]
+    """Maximum number of input and output tokens together. Null: no limit."""
+    max_cost_usd: NotRequired[float | None]
+    """Maximum cost of the run in US dollars, including its child runs. All models need a known
+    price. Null: no limit."""
+    deadline_seconds: NotRequired[float | None]
+    """Maximum duration of the run in seconds, from its creation or its `start_at` to its end,
+    including waiting times. Null: no deadline."""
+    tool_timeout_seconds: NotRequired[float | None]
+    """Timeout in seconds for calls of tools that have no `timeout_seconds`. It does not apply to
+    tools of type `client`. Null: the default of the deployment."""
+    max_parallel_tool_calls: NotRequired[int]
+    """Maximum number of tool calls that run at the same time."""
 
 
 class StartRunQuery(TypedDict):
@@ -7456,10 +7504,11 @@ ScheduleOverlap: TypeAlias = "Literal['skip', 'queue', 'replace']"
 
 Scope: TypeAlias = "Literal['runs:read', 'runs:write', 'tools:write', 'approvals:decide', 'admin']"
 """Permission of an API key. `runs:read`: read all resources except API keys, webhook
-endpoints, the retention and legal holds. `runs:write`: start, change and erase runs and
-sessions. `tools:write`: change tools, agents, MCP servers, secrets, and the policy.
-`approvals:decide`: decide on approvals and record unknown outcomes. `admin`: manage API
-keys, webhook endpoints, the retention and legal holds. Later versions may add values."""
+endpoints, limits, the retention and legal holds. `runs:write`: start, change and erase
+runs and sessions. `tools:write`: change tools, agents, MCP servers, secrets, and the
+policy. `approvals:decide`: decide on approvals and record unknown outcomes. `admin`:
+manage API keys, webhook endpoints, limits, the retention and legal holds. Later versions
+may add values."""
 
 SessionItem: TypeAlias = 'SessionMessageItem | SessionToolCallItem | SessionToolResultItem | SessionReasoningItem | SessionHostedCallItem'
 """An item of a conversation. Later versions may add types. Clients must ignore unknown

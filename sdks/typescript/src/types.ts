@@ -1587,6 +1587,35 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/limits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the limits
+         * @description Get the limits of the project.
+         *
+         *     Requires the scope `admin`.
+         */
+        get: operations["get_limits"];
+        /**
+         * Replace the limits
+         * @description Replace all limits of the project. They apply to all processes after two seconds. Runs that
+         *     are already running or queued are not affected.
+         *
+         *     Requires the scope `admin`.
+         */
+        put: operations["put_limits"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/retention": {
         parameters: {
             query?: never;
@@ -2205,7 +2234,7 @@ export interface components {
              *       "max_parallel_tool_calls": 8
              *     }
              */
-            limits: components["schemas"]["Limits"];
+            limits: components["schemas"]["runward__domain__run__config__Limits"];
             /**
              * @description Hooks that Runward calls before and after each model request and each tool call.
              * @default []
@@ -2251,6 +2280,20 @@ export interface components {
              * @description When this version of the resource was created.
              */
             updated_at: string;
+        };
+        /** @description The maximum number of running runs of one agent. */
+        AgentConcurrency: {
+            /** @description Name of the agent. It does not have to be registered yet. */
+            agent: string;
+            /** @description Maximum number of its runs that run at the same time. */
+            max: number;
+        };
+        /** @description The maximum number of running runs of one agent. */
+        AgentConcurrencyInput: {
+            /** @description Name of the agent. It does not have to be registered yet. */
+            agent: string;
+            /** @description Maximum number of its runs that run at the same time. */
+            max: number;
         };
         /**
          * @description Kind of an agent: `llm` calls a model, and the other kinds are workflows that run other agents. Later versions may add values.
@@ -6100,7 +6143,7 @@ export interface components {
          * @description Limits of one run. They apply from the creation to the end of the run, including the time
          *     after it resumes.
          */
-        Limits: {
+        "Limits-Input": {
             /**
              * @description Maximum number of turns.
              * @default 10
@@ -6130,44 +6173,6 @@ export interface components {
             tool_timeout_seconds?: number | null;
             /**
              * @description Maximum number of tool calls that run at the same time.
-             * @default 8
-             */
-            max_parallel_tool_calls?: number;
-        };
-        /**
-         * @description Limits of one run. They apply from the creation to the end of the run, including the time
-         *     after it resumes.
-         */
-        LimitsInput: {
-            /**
-             * @description Maximum number of turns. Default: 10.
-             * @default 10
-             */
-            max_turns?: number;
-            /**
-             * @description Maximum number of tool calls. Default: 200.
-             * @default 200
-             */
-            max_tool_calls?: number;
-            /** @description Maximum number of input and output tokens together. Null: no limit. */
-            max_tokens?: number | null;
-            /**
-             * @description Maximum cost of the run in US dollars, including its child runs. All models need a known
-             *     price. Null: no limit.
-             */
-            max_cost_usd?: number | null;
-            /**
-             * @description Maximum duration of the run in seconds, from its creation or its `start_at` to its
-             *     end, including waiting times. Null: no deadline.
-             */
-            deadline_seconds?: number | null;
-            /**
-             * @description Timeout in seconds for calls of tools that have no `timeout_seconds`. It does not apply to
-             *     tools of type `client`. Null: the default of the deployment.
-             */
-            tool_timeout_seconds?: number | null;
-            /**
-             * @description Maximum number of tool calls that run at the same time. Default: 8.
              * @default 8
              */
             max_parallel_tool_calls?: number;
@@ -7765,6 +7770,42 @@ export interface components {
             reason?: string;
         };
         /**
+         * @description The complete limits of the project. A limit that is left out, or null, does not exist.
+         * @example {
+         *       "concurrency": [
+         *         {
+         *           "agent": "clerk",
+         *           "max": 2
+         *         }
+         *       ],
+         *       "queued_runs": 1000,
+         *       "requests_per_minute": 600,
+         *       "running_runs": 20
+         *     }
+         */
+        PutLimits: {
+            /**
+             * @description Maximum number of runs that run at the same time, including child runs. Runs that wait for
+             *     approvals, callbacks, clients or child runs do not count. Further runs wait in the queue.
+             */
+            running_runs?: number | null;
+            /**
+             * @description Maximum number of runs with the status `queued`, without child runs. Further runs are
+             *     rejected with 429 `too_many_requests`.
+             */
+            queued_runs?: number | null;
+            /**
+             * @description Maximum number of requests in a minute by all API keys of the project. Further requests are
+             *     rejected with 429 `too_many_requests`. Requests to `/v1/limits` do not count.
+             */
+            requests_per_minute?: number | null;
+            /**
+             * @description Limits for single agents, up to 100. They apply together with `running_runs`. Default: an empty list.
+             * @default []
+             */
+            concurrency?: components["schemas"]["AgentConcurrencyInput"][];
+        };
+        /**
          * @description The complete policy of the project. Fields that are left out become empty.
          * @example {
          *       "guardrails": [
@@ -8155,7 +8196,7 @@ export interface components {
              *       "max_parallel_tool_calls": 8
              *     }
              */
-            limits?: components["schemas"]["LimitsInput"];
+            limits?: components["schemas"]["Limits-Input"];
             /**
              * @description Hooks that Runward calls before and after each model request and each tool call. Default: an empty list.
              * @default []
@@ -10111,7 +10152,7 @@ export interface components {
              */
             tools: (string | components["schemas"]["AgentTool"])[];
             /** @description Limits of the run, including default values. */
-            limits: components["schemas"]["Limits"];
+            limits: components["schemas"]["runward__domain__run__config__Limits"];
         };
         /** @description Data of a `run.created` event. */
         RunCreatedData: {
@@ -10873,11 +10914,11 @@ export interface components {
         };
         /**
          * @description Permission of an API key. `runs:read`: read all resources except API keys, webhook
-         *     endpoints, the retention and legal holds. `runs:write`: start, change and erase runs and
+         *     endpoints, limits, the retention and legal holds. `runs:write`: start, change and erase runs and
          *     sessions. `tools:write`: change tools,
          *     agents, MCP servers, secrets, and the policy. `approvals:decide`: decide on approvals and record
-         *     unknown outcomes. `admin`: manage API keys, webhook endpoints, the retention and
-         *     legal holds. Later versions may add values.
+         *     unknown outcomes. `admin`: manage API keys, webhook endpoints, limits, the
+         *     retention and legal holds. Later versions may add values.
          * @enum {string}
          */
         Scope: "runs:read" | "runs:write" | "tools:write" | "approvals:decide" | "admin";
@@ -11419,7 +11460,7 @@ export interface components {
              *       "max_parallel_tool_calls": 8
              *     }
              */
-            limits?: components["schemas"]["LimitsInput"];
+            limits?: components["schemas"]["Limits-Input"];
             /**
              * @description Hooks that Runward calls before and after each model request and each tool call. Default: an empty list.
              * @default []
@@ -12881,7 +12922,7 @@ export interface components {
              */
             on_max_turns?: components["schemas"]["MaxTurnsMode"] | components["schemas"]["MaxTurnsOutputInput"];
             /** @description Limits of the run, such as its maximum number of turns. */
-            limits?: components["schemas"]["LimitsInput"];
+            limits?: components["schemas"]["Limits-Input"];
             /** @description Hooks that Runward calls before and after each model request and each tool call. */
             hooks?: components["schemas"]["HookInput"][];
             /** @description Guardrails that check the run's input, its tool calls, and its final output. */
@@ -13728,6 +13769,78 @@ export interface components {
             /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
         };
+        /**
+         * @description The limits of the project. Null: there is no such limit.
+         * @example {
+         *       "concurrency": [
+         *         {
+         *           "agent": "clerk",
+         *           "max": 2
+         *         }
+         *       ],
+         *       "object": "limits",
+         *       "queued_runs": 1000,
+         *       "requests_per_minute": 600,
+         *       "running_runs": 20,
+         *       "updated_at": "2026-11-02T09:30:00.125000Z"
+         *     }
+         */
+        runward__api__registry__limits__Limits: {
+            /**
+             * @description Always `limits`.
+             * @default limits
+             * @constant
+             */
+            object: "limits";
+            /** @description Maximum number of runs that run at the same time, including child runs. */
+            running_runs: number | null;
+            /** @description Maximum number of runs with the status `queued`, without child runs. */
+            queued_runs: number | null;
+            /** @description Maximum number of requests in a minute by all API keys of the project. */
+            requests_per_minute: number | null;
+            /** @description Limits for single agents, in the order of their names. */
+            concurrency: components["schemas"]["AgentConcurrency"][];
+            /** @description When the limits were last set. Null if they were never set. */
+            updated_at: string | null;
+        };
+        /**
+         * @description Limits of one run. They apply from the creation to the end of the run, including the time
+         *     after it resumes.
+         */
+        runward__domain__run__config__Limits: {
+            /**
+             * @description Maximum number of turns.
+             * @default 10
+             */
+            max_turns?: number;
+            /**
+             * @description Maximum number of tool calls.
+             * @default 200
+             */
+            max_tool_calls?: number;
+            /** @description Maximum number of input and output tokens together. Null: no limit. */
+            max_tokens?: number | null;
+            /**
+             * @description Maximum cost of the run in US dollars, including its child runs. All models need a known
+             *     price. Null: no limit.
+             */
+            max_cost_usd?: number | null;
+            /**
+             * @description Maximum duration of the run in seconds, from its creation or its `start_at` to its
+             *     end, including waiting times. Null: no deadline.
+             */
+            deadline_seconds?: number | null;
+            /**
+             * @description Timeout in seconds for calls of tools that have no `timeout_seconds`. It does not apply to
+             *     tools of type `client`. Null: the default of the deployment.
+             */
+            tool_timeout_seconds?: number | null;
+            /**
+             * @description Maximum number of tool calls that run at the same time.
+             * @default 8
+             */
+            max_parallel_tool_calls?: number;
+        };
     };
     responses: {
         /** @description The body is not valid JSON, or it breaks Runward's rules for JSON, for example with a duplicate key. */
@@ -14022,6 +14135,8 @@ export interface components {
 export type ActionType = components['schemas']['ActionType'];
 export type Actor = components['schemas']['Actor'];
 export type Agent = components['schemas']['Agent'];
+export type AgentConcurrency = components['schemas']['AgentConcurrency'];
+export type AgentConcurrencyInput = components['schemas']['AgentConcurrencyInput'];
 export type AgentKind = components['schemas']['AgentKind'];
 export type AgentList = components['schemas']['AgentList'];
 export type AgentTool = components['schemas']['AgentTool'];
@@ -14192,8 +14307,7 @@ export type Key = components['schemas']['Key'];
 export type KeyList = components['schemas']['KeyList'];
 export type LegalHold = components['schemas']['LegalHold'];
 export type LegalHoldList = components['schemas']['LegalHoldList'];
-export type Limits = components['schemas']['Limits'];
-export type LimitsInput = components['schemas']['LimitsInput'];
+export type LimitsInput = components['schemas']['Limits-Input'];
 export type Liveness = components['schemas']['Liveness'];
 export type LoadedPlugins = components['schemas']['LoadedPlugins'];
 export type LoginStatus = components['schemas']['LoginStatus'];
@@ -14250,6 +14364,7 @@ export type Project = components['schemas']['Project'];
 export type ProjectList = components['schemas']['ProjectList'];
 export type ProviderData = components['schemas']['ProviderData'];
 export type PutLegalHold = components['schemas']['PutLegalHold'];
+export type PutLimits = components['schemas']['PutLimits'];
 export type PutPolicy = components['schemas']['PutPolicy'];
 export type PutRetention = components['schemas']['PutRetention'];
 export type PutSecret = components['schemas']['PutSecret'];
@@ -14483,6 +14598,8 @@ export type WebhookHookInput = components['schemas']['WebhookHookInput'];
 export type WebhookRequest = components['schemas']['WebhookRequest'];
 export type WorkerProcess = components['schemas']['WorkerProcess'];
 export type WorkerProcessList = components['schemas']['WorkerProcessList'];
+export type RunwardApiRegistryLimitsLimits = components['schemas']['runward__api__registry__limits__Limits'];
+export type RunwardDomainRunConfigLimits = components['schemas']['runward__domain__run__config__Limits'];
 export type ResponseBadRequest = components['responses']['BadRequest'];
 export type ResponseUnauthorized = components['responses']['Unauthorized'];
 export type ResponseForbidden = components['responses']['Forbidden'];
@@ -18384,6 +18501,83 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    get_limits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The limits of the project. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["runward__api__registry__limits__Limits"];
+                };
+            };
+            /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
+            304: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    put_limits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PutLimits"];
+            };
+        };
+        responses: {
+            /** @description The limits of the project. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["runward__api__registry__limits__Limits"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];

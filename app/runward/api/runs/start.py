@@ -130,7 +130,7 @@ async def accept(
         return await accept_in_session(storage, queue, new, *session)
 
     current = with_current_agent(registry, principal.project_id, start)
-    accepted = await accept_once(storage, request_key, current)
+    accepted = await accept_once(storage, principal, request_key, current)
     bind_contextvars(run=format_id(Prefix.RUN, accepted.run.id))
     return accepted
 
@@ -178,6 +178,7 @@ def build_new_run(
         continued_from=continued_from,
         priority=body.priority,
         start_at=body.start_at,
+        may_lease=body.start_at is None and not principal.limits.restricts_claims,
         needs_current_agent=resolved.version is not None,
     )
 
@@ -185,7 +186,7 @@ def build_new_run(
 async def accept_immediately(queue: RunQueue, new: NewRun) -> AcceptResult:
     """Accept a run that waits for no other run. If this process has capacity, it leases the run in
     the same commit."""
-    lease = new.start_at is None and queue.reserve_place()
+    lease = new.may_lease and queue.reserve_place()
     new = replace(new, lease=lease)
     if lease:
         new.changes.add(RunStartedEvent({}))

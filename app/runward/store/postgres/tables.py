@@ -44,6 +44,7 @@ from runward.store.postgres.columns import (
     project_column,
     run_foreign_key,
 )
+from runward.store.postgres.limit_tables import project_limits
 from runward.store.postgres.registry_tables import (
     agent_versions,
     agents,
@@ -78,6 +79,7 @@ __all__ = [
     "legal_holds",
     "mcp_servers",
     "metadata",
+    "project_limits",
     "project_policies",
     "projects",
     "remembered_decisions",
@@ -182,7 +184,7 @@ runs = Table(
         "available_at",
         where="status = 'queued' AND available_at < 'infinity'",
     ),
-    partial_index("runs_in_progress", "id", where="status = 'in_progress'"),
+    partial_index("runs_running", "project_id", "id", where="status = 'in_progress'"),
     partial_index(
         "runs_deadline",
         "deadline_at",

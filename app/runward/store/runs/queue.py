@@ -36,10 +36,11 @@ claims continued to run, but were too slow to renew the leases."""
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A run to accept. `lease`: whether the accepting process also claims the run. `waits`: whether
-    the run waits until the earlier runs of its session or its schedule have ended. `erase_at_end`:
-    whether its content is erased after it has ended. `needs_current_agent`: whether the run is
-    accepted only if `agent_version` is still the current version of its agent."""
+    """A run to accept. `may_lease`: whether it may start without joining the queue. `lease`:
+    whether the accepting process also claims the run. `waits`: whether the run waits until the
+    earlier runs of its session or its schedule have ended. `erase_at_end`: whether its content is
+    erased after it has ended. `needs_current_agent`: whether the run is accepted only if
+    `agent_version` is still the current version of its agent."""
 
     state: RunState
     """The state before the first event. Its version and fence are those of a new run."""
@@ -51,6 +52,7 @@ class NewRun:
     priority: int | None = 0
     """None: the priority of the parent run."""
     start_at: datetime | None = None
+    may_lease: bool = True
     lease: bool = False
     waits: bool = False
     erase_at_end: bool = False
@@ -227,7 +229,8 @@ CLAIM: Final = text(
     + STATE
     + """,
   (SELECT (b.version, b.fence + 1) = (r.version, r.fence) FROM runs b
-    WHERE b.project_id = r.project_id AND b.id = r.id) AS consistent
+    WHERE b.project_id = r.project_id AND b.id = r.id) AS consistent,
+  r.project_id IN (SELECT project_id FROM limited) AS limited
 FROM r"""
 )
 
@@ -252,6 +255,8 @@ class ClaimedRuns:
 
     states: list[RunState] = field(default_factory=list[RunState])
     unreadable: list[HeldLease] = field(default_factory=list[HeldLease])
+    limited: set[RunId] = field(default_factory=set[RunId])
+    """The runs of projects with limits. When one of them ends, another one may start."""
 
     def find_last_turn(self, after: UUID) -> UUID:
         """Return the project after which the next claim continues. `after`: that of this claim."""
@@ -280,6 +285,8 @@ async def claim(
             continue
         if state is not None:
             claimed.states.append(state)
+            if row["limited"]:
+                claimed.limited.add(state.id)
     return claimed
 
 
