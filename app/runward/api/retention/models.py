@@ -64,7 +64,7 @@ class PutRetention(RequestModel):
 class ClassRetention(ResponseModel):
     """The retention of one class of data."""
 
-    model_config = with_example(days=90, is_default=False, default_days=None, max_days=365)
+    model_config = with_example(days=90, is_default=False, default_days=365, max_days=730)
 
     days: int | None
     """Number of days for which Runward keeps the data. Null: forever."""
@@ -79,8 +79,8 @@ class ClassRetention(ResponseModel):
 _CLASS: Final[dict[str, Any]] = {
     "days": 90,
     "is_default": False,
-    "default_days": None,
-    "max_days": 365,
+    "default_days": 365,
+    "max_days": 730,
 }
 
 
