@@ -24,8 +24,6 @@ from pydantic import (
 from pydantic_core import from_json
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from runward.domain.retention import MAX_DAYS
-
 Network = IPv4Network | IPv6Network
 
 
@@ -124,6 +122,8 @@ _CLIENT_VARIABLES: Final = ("RUNWARD_URL", "RUNWARD_KEY")
 """Variables of the commands that ask a running Runward."""
 _PLUGIN_VARIABLES: Final = "RUNWARD_SECRET_"
 
+MAX_RETENTION_DAYS: Final = 36_500
+"""Equal to `runward.domain.retention.MAX_DAYS`. Settings do not import the domain."""
 UsdPerMillion = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 PricedModel = Annotated[str, Field(pattern=r"^[a-z-]+:.+$")]
 
@@ -138,7 +138,7 @@ class ModelPrice(BaseModel):
     cached_input: UsdPerMillion | None = None
 
 
-Days = Annotated[int, Field(ge=1, le=MAX_DAYS)] | None
+Days = Annotated[int, Field(ge=1, le=MAX_RETENTION_DAYS)] | None
 
 
 class RetentionDays(BaseModel):
