@@ -31,6 +31,7 @@ CREATED = (
     ("create_key", "key_id", ["list_keys", "get_key", "revoke_key"]),
     ("create_project", "project_id", ["list_projects"]),
     ("create_webhook_endpoint", "endpoint_id", ["list_webhook_endpoints", "get_webhook_endpoint"]),
+    ("create_budget", "budget_id", ["list_budgets", "get_budget", "update_budget"]),
     ("create_schedule", "schedule_id", ["list_schedules", "get_schedule", "update_schedule"]),
     (
         "create_webhook_endpoint",

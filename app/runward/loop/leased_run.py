@@ -11,9 +11,10 @@ from runward.domain.events.values import CallReason, RunErrorCode
 from runward.domain.ids import read_creation
 from runward.domain.run.abandoned import AbandonedCall, find_abandoned
 from runward.domain.run.bounds import truncate
+from runward.domain.run.budgets import BudgetWait
 from runward.domain.run.decide import Finish, Park
 from runward.domain.run.open_calls import close_open_calls, describe_waiting_call
-from runward.domain.run.run_events import add_progress
+from runward.domain.run.run_events import add_budget_exceeded, add_progress
 from runward.domain.run.state import Call, CallPhase, Changes, RunState
 from runward.domain.run.status import MOVES, RUN_ENDINGS, TERMINAL, Move, RunStatus
 from runward.loop.engine import RunStorage
@@ -152,6 +153,13 @@ class LeasedRun(RunSignals):
         again."""
         changes = self.changes.copy()
         return await self.end(build_parking(self.state, changes, action), changes)
+
+    async def wait_for_budget(self, wait: BudgetWait) -> bool:
+        """Commit that the run waits for the next period of a budget."""
+        self.changes.budget = wait
+        add_budget_exceeded(self.changes, wait)
+        ending = Ending(Move.RELEASE, delay=wait.delay, keep_claim=True)
+        return await self.end(ending, self.changes)
 
     async def finish(self, action: Finish) -> bool:
         """Commit the end of the run. Return False if another process changed the run: decide
