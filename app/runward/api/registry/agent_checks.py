@@ -118,7 +118,7 @@ async def check_budgets(
 ) -> None:
     """Raises if a budget of the project or the agent applies, and one of the models has no price.
     Budgets of API keys and of other agents of the run are checked before each model request."""
-    if not (await registry.policies.of(project_id)).has_budgets:
+    if not await registry.has_budgets(project_id):
         return
     async with storage.connect() as tx:
         if not await budgets.has_budget(tx, project_id, agent, None):
