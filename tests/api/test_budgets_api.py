@@ -5,15 +5,15 @@ from typing import Any, Final
 
 import pytest
 
-from tests.api.project import PATIENCE_SECONDS, Project, of_type
+from tests.api.project import PATIENCE_SECONDS, CheckedClient, Project, of_type
 from tests.api.test_limits_api import ANSWER_COSTS
 from tests.support.models.chat_server import text
-from tests.support.services.client import Client, Json
+from tests.support.services.client import Json
 
 BUDGETS: Final = "/v1/budgets"
 
 
-def add(project: Project, limit_usd: float, **fields: Any) -> tuple[Client, Json]:
+def add(project: Project, limit_usd: float, **fields: Any) -> tuple[CheckedClient, Json]:
     admin = project.key("admin")
     return admin, admin.call("POST", BUDGETS, {"limit_usd": limit_usd, **fields})
 

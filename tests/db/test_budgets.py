@@ -17,6 +17,7 @@ from runward.llm.prices import Price, Prices
 from runward.loop.execution import Execution
 from runward.store import budgets
 from runward.store.budgets import Reserved, StoredBudget
+from runward.store.runs.gate import Step
 from tests.db.execution import Loop, loop_on
 from tests.db.store import PROJECT, Store
 from tests.db.test_outside import cancel, reaper
@@ -146,6 +147,24 @@ async def test_a_run_waits_with_an_event_and_continues_after_the_limit_is_raised
     assert await waits(store) == []
     [claimed] = await store.claim(1)
     assert await loop.execute(claimed) == "completed"
+
+
+async def test_a_run_that_is_changed_before_it_waits_decides_again(
+    loop: Loop, store: Store
+) -> None:
+    await add(store, 0.1)
+    state = await loop.leased("go")
+
+    async def change(step: Step) -> None:
+        if isinstance(step.changes.budget, BudgetWait):
+            loop.before_commit = None
+            await loop.change(state)
+
+    loop.before_commit = change
+    assert await loop.execute(state) == "queued"
+    assert (await store.log(state.id)).count("budget.exceeded") == 1
+    assert [isinstance(step.changes.budget, BudgetWait) for step in loop.steps].count(True) == 2
+    assert len(await waits(store)) == 1
 
 
 async def test_runs_that_wait_continue_after_the_budget_is_deleted(

@@ -155,11 +155,12 @@ class LeasedRun(RunSignals):
         return await self.end(build_parking(self.state, changes, action), changes)
 
     async def wait_for_budget(self, wait: BudgetWait) -> bool:
-        """Commit that the run waits for the next period of a budget."""
-        self.changes.budget = wait
-        add_budget_exceeded(self.changes, wait)
-        ending = Ending(Move.RELEASE, delay=wait.delay, keep_claim=True)
-        return await self.end(ending, self.changes)
+        """Commit that the run waits for the next period of a budget. Return False if another
+        process changed the run: decide again."""
+        changes = self.changes.copy()
+        changes.budget = wait
+        add_budget_exceeded(changes, wait)
+        return await self.end(Ending(Move.RELEASE, delay=wait.delay, keep_claim=True), changes)
 
     async def finish(self, action: Finish) -> bool:
         """Commit the end of the run. Return False if another process changed the run: decide
@@ -170,7 +171,8 @@ class LeasedRun(RunSignals):
     async def end(self, ending: Ending, changes: Changes) -> bool:
         """Commit the end of this claim. Return False if another process changed the run: decide
         again."""
-        version = None if ending.keep_claim else self.state.version
+        waits = isinstance(changes.budget, BudgetWait)
+        version = self.state.version if waits or not ending.keep_claim else None
         written = await self.write(self.state, changes, expected_version=version, ending=ending)
         if isinstance(written, Committed):
             return True
