@@ -85,7 +85,7 @@ class Sources:
     def create(self, operation_id: str) -> Answer:
         fields = {"register_mcp_server": {"url": self.mcp_url}, "register_tool": {"parameters": X}}
         body = {**BODIES[operation_id], **fields.get(operation_id, {})}
-        if operation_id != "create_webhook_endpoint":
+        if operation_id not in ("create_webhook_endpoint", "create_budget"):
             body["name"] = f"made{next(self.numbers)}"
         return self.answer(operation_id, self.send(operation_id, {}, body))
 
