@@ -6,7 +6,7 @@ This migration only adds tables, so that the previous version still runs on it.
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0034"
+revision = "0033"
 down_revision = "0032b"
 branch_labels = None
 depends_on = None
