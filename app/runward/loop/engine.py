@@ -17,6 +17,7 @@ from runward.loop.notices import Notices
 from runward.loop.project_cache import PolicyCache, ProjectModels
 from runward.loop.spans import Tracing
 from runward.loop.toolbox import Toolbox
+from runward.store import budgets
 from runward.store.live.feed import Feed
 from runward.store.postgres.db import retry_on_outage
 from runward.store.postgres.engine import AsyncEngine
@@ -71,6 +72,23 @@ class RunStorage:
         async def write() -> bool:
             async with self.pool.begin() as tx:
                 return not await sweep.renew_leases(tx, self.lease_length, [lease])
+
+        return await retry_on_outage(write)
+
+    async def reserve(self, state: RunState, estimate: float | None) -> budgets.Reserved:
+        """Reserve the estimated cost of a model request. None: the price is unknown."""
+
+        async def write() -> budgets.Reserved:
+            async with self.pool.begin() as tx:
+                return await budgets.reserve(
+                    tx,
+                    state.project_id,
+                    state.id,
+                    state.fence,
+                    agent=state.agent,
+                    key_id=state.created_by,
+                    estimate=estimate,
+                )
 
         return await retry_on_outage(write)
 

@@ -4,6 +4,7 @@ The run's state stays in memory while the lease is held. Each step is one commit
 `runward.domain.run.decide` makes all decisions."""
 
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Final, assert_never
 
@@ -12,6 +13,7 @@ import structlog
 from runward.domain.events.values import RunErrorCode
 from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.run import team
+from runward.domain.run.budgets import BudgetWait
 from runward.domain.run.child_runs import record_results, start_children
 from runward.domain.run.decide import (
     Action,
@@ -45,11 +47,7 @@ from runward.loop.leased_run import LeasedRun, LeaseLostError
 from runward.loop.model_notes import LossNote, Note
 from runward.loop.project_cache import NO_POLICY
 from runward.loop.toolbox import BuiltinTools, seconds_for
-from runward.loop.turn import (
-    FailedAfterResponse,
-    ModelTurn,
-    finish_unusable,
-)
+from runward.loop.turn import FailedAfterResponse, ModelTurn, finish_unusable
 from runward.loop.unreadable_secrets import return_unreadable
 from runward.metrics.definitions import TURN_SECONDS, count_reported_usage
 from runward.store.access.vault import SecretUnreadableError
@@ -178,10 +176,13 @@ class Execution:
         self._turn_began = perf_counter()
         self._trace.begin_turn(state)
         asked = ModelTurn(self._engine.models, self._tools, self._checks, state, self._trace)
-        asking = asked.ask(
-            action, visible, turn, tell=self._add_note, check=self.leased.check_lease
-        )
+        reserve = partial(self._engine.storage.reserve, state)
+        check = self.leased.check_lease
+        asking = asked.ask(action, visible, turn, tell=self._add_note, check=check, reserve=reserve)
         parsed = await self.leased.run_unless_stopped(asking)
+        self.leased.changes.budget = asked.charge
+        if isinstance(parsed, BudgetWait):
+            return await self.leased.wait_for_budget(parsed)
         if parsed is None and asked.response is not None:
             # The response is dropped, but its usage counts.
             usage = asked.response.usage
@@ -220,6 +221,7 @@ class Execution:
             failed = FailedAfterResponse(parsed.response, finish_unusable(error))
             return await self._end_turn(failed)
         changes.events[:0] = leased.changes.events
+        changes.budget = leased.changes.budget
         leased.state, leased.changes = state, changes
         return False
 

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from runward.domain.events.base import NewEvent, bounded_field
 from runward.domain.events.call_data import ToolCallCreatedData, ToolCallEndedData
 from runward.domain.events.kinds import (
+    BudgetExceededEvent,
     MessageCompletedEvent,
     ModelCallsChangedEvent,
     ReasoningCompletedEvent,
@@ -24,12 +25,14 @@ from runward.domain.events.kinds import (
     UsageUpdatedEvent,
 )
 from runward.domain.events.run_data import (
+    BudgetExceededData,
     ModelCallsChangedData,
     RunOrigin,
     UsageOrigin,
     UsageUpdatedData,
 )
-from runward.domain.ids import CallId
+from runward.domain.ids import CallId, Prefix, format_id
+from runward.domain.run.budgets import BudgetWait
 from runward.domain.run.changed_calls import describe_requested_call
 from runward.domain.run.config import AgentConfig, get_inline_tools
 from runward.domain.run.items import HostedCall
@@ -153,6 +156,17 @@ def add_reported_usage(
             usage = replace(usage, cost=find_cost(one.model, usage) or 0.0)
         state = add_usage(state, changes, usage, call_id, model=one.model)
     return state
+
+
+def add_budget_exceeded(changes: Changes, wait: BudgetWait) -> None:
+    """Add that the run waits for a budget."""
+    data: BudgetExceededData = {
+        "budget_id": format_id(Prefix.BUDGET, wait.budget_id),
+        "limit_usd": wait.limit_usd,
+        "estimate_usd": round(wait.estimate_usd, 9),
+        "period_ends_at": wait.period_ends_at.isoformat().replace("+00:00", "Z"),
+    }
+    changes.add(BudgetExceededEvent(data))
 
 
 def add_progress(changes: Changes, call: Call, progress: float | None, message: str | None) -> None:
