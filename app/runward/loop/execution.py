@@ -13,6 +13,7 @@ import structlog
 from runward.domain.events.values import RunErrorCode
 from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.run import team
+from runward.domain.run.budget_approvals import ask_to_exceed
 from runward.domain.run.budgets import BudgetWait
 from runward.domain.run.child_runs import record_results, start_children
 from runward.domain.run.decide import (
@@ -182,12 +183,19 @@ class Execution:
         parsed = await self.leased.run_unless_stopped(asking)
         self.leased.changes.budget = asked.charge
         if isinstance(parsed, BudgetWait):
-            return await self.leased.wait_for_budget(parsed)
+            return await self._wait_for_budget(parsed)
         if parsed is None and asked.response is not None:
             # The response is dropped, but its usage counts.
             usage = asked.response.usage
             self.leased.state = add_usage(self.leased.state, self.leased.changes, usage)
         return await self._take(parsed, turn)
+
+    async def _wait_for_budget(self, wait: BudgetWait) -> bool:
+        if not wait.asks:
+            return await self.leased.wait_for_budget(wait)
+        leased = self.leased
+        leased.state = ask_to_exceed(leased.state, leased.changes, wait, mint)
+        return False
 
     def _observe_turn(self) -> None:
         """Observe the duration of the turn that ends now, if this claim began it."""
