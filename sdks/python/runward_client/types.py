@@ -432,7 +432,8 @@ class BudgetExceededData(TypedDict):
 
 class BudgetExceededEvent(TypedDict):
     """A budget has no room for the next model request. The run is queued until the budget's
-    period ends, or until the budget has room for the request, is raised, or is deleted."""
+    period ends, or until the budget has room for the request, is raised, or is deleted. If
+    the budget asks a person, the run waits for an approval instead."""
     id: str
     """ID of the event. Globally unique."""
     type: Literal['budget.exceeded']

@@ -2983,7 +2983,7 @@ export interface components {
             /** @description End of the budget's current period, when the run continues at the latest. */
             period_ends_at: string;
         };
-        /** @description A budget has no room for the next model request. The run is queued until the budget's period ends, or until the budget has room for the request, is raised, or is deleted. */
+        /** @description A budget has no room for the next model request. The run is queued until the budget's period ends, or until the budget has room for the request, is raised, or is deleted. If the budget asks a person, the run waits for an approval instead. */
         BudgetExceededEvent: {
             /** @description ID of the event. Globally unique. */
             id: string;

@@ -192,7 +192,7 @@ def _decide_call(
         assert tool is not None
         state = settle(state, changes, call, _make_result(decision, tool))
     elif call.tool == EXCEED_BUDGET:
-        state = settle(state, changes, call, Result(CallOutcome.COMPLETED, texts.MAY_EXCEED_BUDGET))
+        state = settle(state, changes, call, Result(CallOutcome.COMPLETED, "approved"))
     assert call.approval_id is not None
     return state, DecisionRecord(call.approval_id, status, body, state.calls[call.id])
 

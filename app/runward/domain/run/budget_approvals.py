@@ -12,7 +12,6 @@ from runward.domain.events.kinds import BudgetExceededEvent, ToolCallCreatedEven
 from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.json import JsonObject
 from runward.domain.registry.tools import EXCEED_BUDGET, ToolSpec
-from runward.domain.run import texts
 from runward.domain.run.approvals import require_approval
 from runward.domain.run.budgets import BudgetWait, format_period_end
 from runward.domain.run.run_events import build_budget_data
@@ -31,7 +30,7 @@ TOOL: Final = compile_tool(
         name=EXCEED_BUDGET,
         parameters={"type": "object"},
         type="builtin",
-        reject_message=texts.BUDGET_REJECTED,
+        reject_message="The request to exceed it was rejected.",
     ),
     UNREGISTERED,
 )

@@ -24,8 +24,6 @@ OUTPUT_HOOK_FAILED: Final = "The tool was called, but a hook failed, so the resu
 DECLINED_BEFORE: Final = (
     "This call was not run, because an identical call was rejected earlier in this run."
 )
-MAY_EXCEED_BUDGET: Final = "The run may exceed its budget until the end of the period."
-BUDGET_REJECTED: Final = "The request to exceed it was rejected."
 NOBODY_ANSWERED: Final = (
     "The approval request expired before a person decided, so the tool was not run. "
     "This is not a rejection."
