@@ -59,6 +59,7 @@ def _create_budgets() -> None:
         sa.Column("key_id", sa.Uuid),
         sa.Column("period", sa.Text, nullable=False),
         sa.Column("limit_usd", sa.Double, nullable=False),
+        sa.Column("on_limit", sa.Text, nullable=False, server_default="wait"),
         sa.Column("spent_usd", sa.Numeric, nullable=False, server_default="0"),
         sa.Column("reserved_usd", sa.Numeric, nullable=False, server_default="0"),
         sa.Column("period_start", TIMESTAMP, nullable=False, server_default=NOW),
@@ -67,6 +68,7 @@ def _create_budgets() -> None:
         sa.PrimaryKeyConstraint("project_id", "id", name=op.f("budgets_pk")),
         sa.ForeignKeyConstraint(["project_id"], ["projects.id"], name=op.f("budgets_projects_fk")),
         sa.CheckConstraint("period IN ('day', 'month')", name=op.f("budgets_period_known")),
+        sa.CheckConstraint("on_limit IN ('wait', 'ask')", name=op.f("budgets_on_limit_known")),
         sa.CheckConstraint("agent IS NULL OR key_id IS NULL", name=op.f("budgets_one_subject")),
         sa.CheckConstraint("limit_usd > 0", name=op.f("budgets_limit_positive")),
     )

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import pytest
 
-from tests.api.project import PATIENCE_SECONDS, CheckedClient, Project, of_type
+from tests.api.project import PATIENCE_SECONDS, CheckedClient, Project, call, of_type
 from tests.api.test_limits_api import ANSWER_COSTS
-from tests.support.models.chat_server import text
+from tests.support.models.chat_server import calls, text
 from tests.support.services.client import Json
 
 BUDGETS: Final = "/v1/budgets"
@@ -73,6 +73,74 @@ def test_a_run_waits_until_its_budget_is_raised(project: Project) -> None:
     assert found["spent_usd"] == pytest.approx(run["usage"]["cost_usd"])
     assert found["spent_usd"] == pytest.approx(ANSWER_COSTS)
     assert found["reserved_usd"] == 0
+
+
+def ask_to_exceed(project: Project, **body: Any) -> tuple[Json, Json]:
+    """Start a run that waits for an approval to exceed a budget. Return the run and the
+    approval."""
+    _, budget = add(project, 0.000001, on_limit="ask")
+    run = project.run(**body)
+    assert run["status"] == "requires_action"
+    [action] = run["required_actions"]
+    [approval] = project.client.call("GET", "/v1/approvals", status="pending")["data"]
+    assert (action["type"], action["approval_id"]) == ("approval", approval["id"])
+    assert (approval["tool"], approval["url"]) == ("exceed_budget", None)
+    assert approval["allowed_decisions"] == ["approve", "reject"]
+    [exceeded] = of_type(project.client.events(run["id"]), "budget.exceeded")
+    assert approval["arguments"] == exceeded
+    assert exceeded["budget_id"] == budget["id"]
+    assert exceeded["period_ends_at"] == budget["period_end"]
+    return run, approval
+
+
+def test_a_run_may_exceed_its_budget_after_an_approval(project: Project) -> None:
+    project.tool("look")
+    model = project.script(calls(call(1, "look")), text("done"), name="priced")
+    limits = {"max_tool_calls": 1}  # which the approval does not use up
+    run, approval = ask_to_exceed(project, model=model, tools=["look"], limits=limits)
+    assert project.asked("priced") == []
+    remember = {"decision": "approve", "remember": {"scope": "run"}}
+    path = f"/v1/approvals/{approval['id']}/decision"
+    project.client.refused(422, "invalid_request", "POST", path, remember)
+    project.client.call("POST", path, {"decision": "approve"})
+    run = project.settle(run)
+    assert (run["status"], run["output"]) == ("completed", "done")
+    assert len(project.asked("priced")) == 2  # the approval applies until the period ends
+    assert "exceed_budget" not in str(project.asked("priced"))
+    found = project.key("admin").call("GET", BUDGETS)["data"][0]
+    assert found["spent_usd"] == pytest.approx(2 * ANSWER_COSTS)
+    assert found["reserved_usd"] == 0
+
+
+def test_a_run_ends_if_nobody_lets_it_exceed_its_budget(project: Project) -> None:
+    model = project.script(text("never"), name="priced")
+    run, approval = ask_to_exceed(project, model=model)
+    decision = {"decision": "reject", "message": "Too expensive."}
+    project.client.call("POST", f"/v1/approvals/{approval['id']}/decision", decision)
+    run = project.settle(run)
+    assert run["status"] == "incomplete"
+    assert run["incomplete_details"] == {
+        "reason": "budget",
+        "message": "The run may not exceed its budget. Too expensive.",
+    }
+    assert project.asked("priced") == []
+
+
+def test_a_call_that_the_model_invents_decides_nothing(project: Project) -> None:
+    add(project, 1_000, on_limit="ask")
+    model = project.script(calls(call(1, "exceed_budget")), text("done"), name="priced")
+    run = project.run(model=model)
+    assert (run["status"], run["output"]) == ("completed", "done")
+
+
+def test_a_budget_begins_to_ask(project: Project) -> None:
+    admin, budget = add(project, 0.000001)
+    assert budget["on_limit"] == "wait"
+    path = f"{BUDGETS}/{budget['id']}"
+    changed = admin.call("PATCH", path, {"on_limit": "ask"})
+    assert (changed["on_limit"], changed["limit_usd"]) == ("ask", budget["limit_usd"])
+    model = project.script(text("done"), name="priced")
+    assert project.run(model=model)["status"] == "requires_action"
 
 
 def test_a_run_waits_until_its_budget_is_deleted(project: Project) -> None:

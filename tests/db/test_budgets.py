@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
 from sqlalchemy import Row
 
+from runward.domain.ids import Prefix, format_id
+from runward.domain.run.budget_approvals import ApprovedBudgets, list_approved_budgets
 from runward.domain.run.budgets import BudgetWait
 from runward.domain.run.response import ModelResponse, Usage
 from runward.domain.run.state import RunState
@@ -20,7 +22,7 @@ from runward.store.budgets import Reserved, StoredBudget
 from runward.store.runs.gate import Step
 from tests.db.execution import Loop, loop_on
 from tests.db.store import PROJECT, Store
-from tests.db.test_outside import cancel, reaper
+from tests.db.test_outside import APPROVE, cancel, decide, reaper
 
 PRICE = Price(input=0, output=100)  # 4,096 tokens of output are estimated at 0.4096 US dollars
 ESTIMATE = 0.4096
@@ -55,11 +57,22 @@ async def sums(store: Store, budget: StoredBudget) -> tuple[float, float]:
 
 
 async def reserve(
-    store: Store, state: RunState, estimate: float | None = 1.0, agent: str | None = None
+    store: Store,
+    state: RunState,
+    estimate: float | None = 1.0,
+    agent: str | None = None,
+    approved: ApprovedBudgets = frozenset(),
 ) -> Reserved:
     async with store.pool.begin() as tx:
         return await budgets.reserve(
-            tx, PROJECT, state.id, state.fence, agent=agent, key_id=KEY, estimate=estimate
+            tx,
+            PROJECT,
+            state.id,
+            state.fence,
+            agent=agent,
+            key_id=KEY,
+            estimate=estimate,
+            approved=approved,
         )
 
 
@@ -141,12 +154,40 @@ async def test_a_run_waits_with_an_event_and_continues_after_the_limit_is_raised
     await reaper(store).sweep()
     assert not await is_available(store, state)
     async with store.pool.begin() as tx:
-        await budgets.update_budget(tx, PROJECT, budget.id, 1.0)
+        await budgets.update_budget(tx, PROJECT, budget.id, {"limit_usd": 1.0})
     await reaper(store).sweep()
     assert await is_available(store, state)
     assert await waits(store) == []
     [claimed] = await store.claim(1)
     assert await loop.execute(claimed) == "completed"
+
+
+async def test_an_approval_to_exceed_a_budget_applies_until_its_period_ends(
+    loop: Loop, store: Store
+) -> None:
+    budget = await add(store, 0.1, on_limit="ask")
+    state = await loop.leased("go")
+    assert await loop.execute(state) == "requires_action"
+    [asked] = await store.sql("SELECT id FROM approvals WHERE status = 'pending'")
+    await decide(store, asked.id, APPROVE)
+    [claimed] = await store.claim(1)
+    approved = list_approved_budgets(claimed)
+    [(budget_id, ends_at)] = approved
+    assert budget_id == format_id(Prefix.BUDGET, budget.id)
+    assert datetime.fromisoformat(ends_at) == budget.period_end
+    assert await reserve(store, claimed, approved=approved) == "reserved"
+    await store.sql("UPDATE budgets SET period = 'month'")
+    other = await store.leased()
+    assert isinstance(await reserve(store, other, approved=approved), BudgetWait)
+
+
+async def test_a_person_is_asked_only_if_all_other_budgets_have_room(store: Store) -> None:
+    await add(store, 0.1, on_limit="ask")
+    hard = await add(store, 0.1)
+    state = await store.leased()
+    wait = await reserve(store, state)
+    assert isinstance(wait, BudgetWait)
+    assert (wait.budget_id, wait.asks) == (hard.id, False)
 
 
 async def test_a_run_that_is_changed_before_it_waits_decides_again(
@@ -189,7 +230,7 @@ async def test_the_sweep_wakes_only_as_many_runs_as_the_budget_has_room_for(
         await loop.execute(state)
     assert len(await waits(store)) == 3
     async with store.pool.begin() as tx:
-        await budgets.update_budget(tx, PROJECT, budget.id, 0.9)
+        await budgets.update_budget(tx, PROJECT, budget.id, {"limit_usd": 0.9})
     await reaper(store).sweep()
     assert [await is_available(store, state) for state in states].count(True) == 2
 

@@ -22,7 +22,7 @@ from runward.domain import errors as e
 from runward.domain import not_found
 from runward.domain.errors import FieldError
 from runward.domain.ids import KeyId, Prefix, format_id, format_optional_id, parse_id
-from runward.domain.run.budgets import BudgetPeriod
+from runward.domain.run.budgets import BudgetAction, BudgetPeriod
 from runward.store import budgets
 from runward.store.access import keys
 from runward.store.budgets import StoredBudget
@@ -30,11 +30,20 @@ from runward.store.postgres.db import Tx
 
 MAX_BUDGETS: Final = 1_000
 """Maximum number of budgets of a project."""
-_GIVEN: Final[dict[str, Any]] = {"agent": "clerk", "period": "day", "limit_usd": 20.0}
+_GIVEN: Final[dict[str, Any]] = {
+    "agent": "clerk",
+    "period": "day",
+    "limit_usd": 20.0,
+    "on_limit": "wait",
+}
 
 routes = make_router("Budgets")
 
 Limit = Annotated[float, Field(gt=0, le=1_000_000)]
+_ON_LIMIT: Final = (
+    "What a run does if the budget has no room for its next model request. `wait`: it waits for "
+    "the next period. `ask`: it waits for an approval to exceed the budget until the next period."
+)
 
 
 class CreateBudget(RequestModel):
@@ -52,6 +61,7 @@ class CreateBudget(RequestModel):
     """Period after which the budget starts again at zero: a `day` or a `month` in UTC."""
     limit_usd: Limit
     """Maximum cost of model requests in each period, in US dollars."""
+    on_limit: Annotated[BudgetAction, Field(description=_ON_LIMIT)] = BudgetAction.WAIT
 
     @model_validator(mode="after")
     def _check_subject(self) -> Self:
@@ -61,12 +71,13 @@ class CreateBudget(RequestModel):
 
 
 class UpdateBudget(RequestModel):
-    """The new limit of a budget."""
+    """The changes of a budget. Omitted fields keep their values."""
 
     model_config = with_example(limit_usd=50.0)
 
-    limit_usd: Limit
+    limit_usd: Limit | None = None
     """Maximum cost of model requests in each period, in US dollars."""
+    on_limit: Annotated[BudgetAction | None, Field(description=_ON_LIMIT)] = None
 
 
 class Budget(ResponseModel):
@@ -96,6 +107,7 @@ class Budget(ResponseModel):
     """Period after which the budget starts again at zero: a `day` or a `month` in UTC."""
     limit_usd: float
     """Maximum cost of model requests in each period, in US dollars."""
+    on_limit: Annotated[BudgetAction, Field(description=_ON_LIMIT)]
     spent_usd: float
     """Cost of the model responses of this period, in US dollars."""
     reserved_usd: float
@@ -107,7 +119,7 @@ class Budget(ResponseModel):
     created_at: datetime
     """When the budget was created."""
     updated_at: datetime
-    """When the limit was last updated."""
+    """When the budget was last updated."""
 
     @classmethod
     def from_row(cls, row: StoredBudget) -> Self:
@@ -177,10 +189,11 @@ async def get_budget(principal: Admin, storage: StorageDep, budget_id: BudgetPat
 async def update_budget(
     principal: Admin, storage: StorageDep, budget_id: BudgetPath, patch: UpdateBudget
 ) -> Budget:
-    """Update the limit of a budget. Runs that wait for the budget continue if it has room for their
+    """Update a budget. Runs that wait for the budget continue if it has room for their
     next requests."""
+    changes = patch.model_dump(exclude_none=True)
     async with storage.connect() as tx:
-        found = await budgets.update_budget(tx, principal.project_id, budget_id, patch.limit_usd)
+        found = await budgets.update_budget(tx, principal.project_id, budget_id, changes)
     if found is None:
         raise not_found.BudgetNotFoundError
     return Budget.from_row(found)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from runward.domain.ids import ProjectId
+from runward.domain.run.budget_approvals import list_approved_budgets
 from runward.domain.run.items import Item
 from runward.domain.run.state import Call, RunState
 from runward.domain.run.status import RunStatus
@@ -88,6 +89,7 @@ class RunStorage:
                     agent=state.agent,
                     key_id=state.created_by,
                     estimate=estimate,
+                    approved=list_approved_budgets(state),
                 )
 
         return await retry_on_outage(write)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from runward.domain.events.base import MAX_VALUE_BYTES
-from runward.domain.events.kinds import RunWaitingEvent
+from runward.domain.events.kinds import BudgetExceededEvent, RunWaitingEvent
 from runward.domain.events.run_data import IncompleteDetails, RunEndedData, RunError
 from runward.domain.events.values import CallReason, RunErrorCode
 from runward.domain.ids import read_creation
@@ -14,7 +14,7 @@ from runward.domain.run.bounds import truncate
 from runward.domain.run.budgets import BudgetWait
 from runward.domain.run.decide import Finish, Park
 from runward.domain.run.open_calls import close_open_calls, describe_waiting_call
-from runward.domain.run.run_events import add_budget_exceeded, add_progress
+from runward.domain.run.run_events import add_progress, build_budget_data
 from runward.domain.run.state import Call, CallPhase, Changes, RunState
 from runward.domain.run.status import MOVES, RUN_ENDINGS, TERMINAL, Move, RunStatus
 from runward.loop.engine import RunStorage
@@ -159,7 +159,7 @@ class LeasedRun(RunSignals):
         process changed the run: decide again."""
         changes = self.changes.copy()
         changes.budget = wait
-        add_budget_exceeded(changes, wait)
+        changes.add(BudgetExceededEvent(build_budget_data(wait)))
         return await self.end(Ending(Move.RELEASE, delay=wait.delay, keep_claim=True), changes)
 
     async def finish(self, action: Finish) -> bool:

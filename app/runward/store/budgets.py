@@ -13,7 +13,14 @@ from uuid import UUID
 from sqlalchemy import Double, cast, delete, func, insert, literal_column, select, text, update
 
 from runward.domain.ids import KeyId, ProjectId, RunId
-from runward.domain.run.budgets import BudgetChange, BudgetCharge, BudgetPeriod, BudgetWait
+from runward.domain.run.budget_approvals import ApprovedBudgets, is_approved
+from runward.domain.run.budgets import (
+    BudgetAction,
+    BudgetChange,
+    BudgetCharge,
+    BudgetPeriod,
+    BudgetWait,
+)
 from runward.store.postgres.columns import TIMESTAMP, RowMapping
 from runward.store.postgres.db import Tx, mint, notify_tools, select_page
 from runward.store.postgres.tables import budgets
@@ -39,6 +46,7 @@ class StoredBudget:
     key_id: KeyId | None
     period: BudgetPeriod
     limit_usd: float
+    on_limit: BudgetAction
     spent_usd: float
     reserved_usd: float
     period_start: datetime
@@ -49,7 +57,10 @@ class StoredBudget:
 
 Reserved: TypeAlias = Literal["reserved", "no_budget", "unknown_price"] | BudgetWait
 
-_OWN: Final = ("id", "agent", "key_id", "period", "limit_usd", "created_at", "updated_at")
+_OWN: Final = (
+    *("id", "agent", "key_id", "period", "limit_usd", "on_limit"),
+    *("created_at", "updated_at"),
+)
 _BUDGET: Final = RowMapping(StoredBudget, budgets, only=_OWN)
 _COLUMNS: Final = (
     *(budgets.c[name] for name in _BUDGET.columns),
@@ -64,7 +75,8 @@ _APPLYING: Final = (
 )
 _APPLIES: Final = text(f"SELECT EXISTS (SELECT 1 FROM budgets WHERE {_APPLYING})")
 _LOCK_APPLYING: Final = text(
-    f"SELECT id, limit_usd, CAST({_SPENT} + reserved_usd AS float8) AS used,"
+    "SELECT id, limit_usd, on_limit = 'ask' AS asks,"
+    f" CAST({_SPENT} + reserved_usd AS float8) AS used,"
     f" {_END} AS period_end, {_END} - clock_timestamp() AS delay"
     f" FROM budgets WHERE {_APPLYING} ORDER BY id FOR UPDATE"
 )
@@ -193,13 +205,13 @@ async def list_budgets(
 
 
 async def update_budget(
-    tx: Tx, project_id: ProjectId, budget_id: UUID, limit_usd: float
+    tx: Tx, project_id: ProjectId, budget_id: UUID, changes: Mapping[str, Any]
 ) -> StoredBudget | None:
-    """Update the limit. The sweep wakes the runs that it has room for."""
+    """Update the budget. The sweep wakes the runs that it has room for."""
     row = await tx.execute(
         update(budgets)
         .where(*_identify(project_id, budget_id))
-        .values(limit_usd=limit_usd, updated_at=func.clock_timestamp())
+        .values(**changes, updated_at=func.clock_timestamp())
         .returning(*_COLUMNS)
     )
     found = row.one_or_none()
@@ -231,18 +243,22 @@ async def reserve(
     agent: str | None,
     key_id: UUID | None,
     estimate: float | None,
+    approved: ApprovedBudgets = frozenset(),
 ) -> Reserved:
     """Reserve the estimated cost of a request in all budgets that apply to the run, or in none of
-    them. `estimate`: in US dollars, or None if the price is unknown."""
+    them. `estimate`: in US dollars, or None if the price is unknown. `approved`: the budgets that
+    the run may exceed."""
     run = {"project_id": project_id, "agent": agent, "key_id": key_id}
     rows = (await tx.execute(_LOCK_APPLYING, run)).all()
     if not rows:
         return "no_budget"
     if estimate is None:
         return "unknown_price"
-    for row in rows:
+    for row in sorted(rows, key=lambda row: row.asks):  # a person is asked only if that helps
         if row.used + estimate > row.limit_usd:
-            return BudgetWait(row.id, row.limit_usd, estimate, row.period_end, row.delay)
+            wait = BudgetWait(row.id, row.limit_usd, estimate, row.period_end, row.delay, row.asks)
+            if not (row.asks and is_approved(wait, approved)):
+                return wait
     made: dict[str, Any] = {
         "project_id": project_id,
         "run_id": run_id,

@@ -218,7 +218,8 @@ class AllowedTools(TypedDict):
 
 
 class Approval(TypedDict):
-    """A request for a person's decision on one tool call."""
+    """A request for a person's decision on one tool call. The tool `exceed_budget` stands for a
+    model request that would exceed a budget."""
     id: str
     """ID of the approval. Use it to submit the decision."""
     object: Literal['approval']
@@ -399,6 +400,10 @@ class Budget(TypedDict):
     """Period after which the budget starts again at zero: a `day` or a `month` in UTC."""
     limit_usd: float
     """Maximum cost of model requests in each period, in US dollars."""
+    on_limit: BudgetAction
+    """What a run does if the budget has no room for its next model request. `wait`: it waits for
+    the next period. `ask`: it waits for an approval to exceed the budget until the next
+    period."""
     spent_usd: float
     """Cost of the model responses of this period, in US dollars."""
     reserved_usd: float
@@ -410,7 +415,7 @@ class Budget(TypedDict):
     created_at: str
     """When the budget was created."""
     updated_at: str
-    """When the limit was last updated."""
+    """When the budget was last updated."""
 
 
 class BudgetExceededData(TypedDict):
@@ -427,7 +432,8 @@ class BudgetExceededData(TypedDict):
 
 class BudgetExceededEvent(TypedDict):
     """A budget has no room for the next model request. The run is queued until the budget's
-    period ends, or until the budget has room for the request, is raised, or is deleted."""
+    period ends, or until the budget has room for the request, is raised, or is deleted. If
+    the budget asks a person, the run waits for an approval instead."""
     id: str
     """ID of the event. Globally unique."""
     type: Literal['budget.exceeded']
@@ -1000,6 +1006,10 @@ class CreateBudget(TypedDict):
     `day`."""
     limit_usd: float
     """Maximum cost of model requests in each period, in US dollars."""
+    on_limit: NotRequired[BudgetAction]
+    """What a run does if the budget has no room for its next model request. `wait`: it waits for
+    the next period. `ask`: it waits for an approval to exceed the budget until the next
+    period. Default: `wait`."""
 
 
 class CreateChatCompletion(TypedDict):
@@ -1707,7 +1717,7 @@ class IncompleteDetails(TypedDict):
     """The limit that ended a run."""
     reason: str
     """Code of the limit, such as `max_turns`, `max_tool_calls`, `max_tokens`, `max_cost_usd`,
-    `deadline`, `output_schema`, or `guardrail`."""
+    `budget`, `deadline`, `output_schema`, or `guardrail`."""
     message: str | None
     """Description of the limit, for people."""
 
@@ -6378,9 +6388,13 @@ class UpdateAgent(TypedDict):
 
 
 class UpdateBudget(TypedDict):
-    """The new limit of a budget."""
-    limit_usd: float
+    """The changes of a budget. Omitted fields keep their values."""
+    limit_usd: NotRequired[float | None]
     """Maximum cost of model requests in each period, in US dollars."""
+    on_limit: NotRequired[BudgetAction | None]
+    """What a run does if the budget has no room for its next model request. `wait`: it waits for
+    the next period. `ask`: it waits for an approval to exceed the budget until the next
+    period."""
 
 
 class UpdateConversation(TypedDict):
@@ -7298,6 +7312,11 @@ versions may add values."""
 
 AuthMethod: TypeAlias = "Literal['client_secret_basic', 'client_secret_post']"
 """How a client secret is sent to an authorization server."""
+
+BudgetAction: TypeAlias = "Literal['wait', 'ask']"
+"""What a run does if a budget has no room for its next model request. `wait`: it waits for
+the next period. `ask`: it waits for an approval to exceed the budget until the next
+period. Later versions may add values."""
 
 BudgetPeriod: TypeAlias = "Literal['day', 'month']"
 """Period of a budget: a day or a month in UTC. Later versions may add values."""

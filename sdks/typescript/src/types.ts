@@ -1797,7 +1797,7 @@ export interface paths {
         head?: never;
         /**
          * Update a budget
-         * @description Update the limit of a budget. Runs that wait for the budget continue if it has room for their
+         * @description Update a budget. Runs that wait for the budget continue if it has room for their
          *     next requests.
          *
          *     Requires the scope `admin`.
@@ -2582,7 +2582,8 @@ export interface components {
             tool_names: string[];
         };
         /**
-         * @description A request for a person's decision on one tool call.
+         * @description A request for a person's decision on one tool call. The tool `exceed_budget` stands for a
+         *     model request that would exceed a budget.
          * @example {
          *       "id": "apr_019a5f1e8a417d528c1e5b7a9f3d2c60",
          *       "object": "approval",
@@ -2912,6 +2913,7 @@ export interface components {
          *       "key_id": null,
          *       "period": "day",
          *       "limit_usd": 20,
+         *       "on_limit": "wait",
          *       "spent_usd": 7.25,
          *       "reserved_usd": 0.16,
          *       "period_start": "2026-11-02T00:00:00Z",
@@ -2937,6 +2939,8 @@ export interface components {
             period: components["schemas"]["BudgetPeriod"];
             /** @description Maximum cost of model requests in each period, in US dollars. */
             limit_usd: number;
+            /** @description What a run does if the budget has no room for its next model request. `wait`: it waits for the next period. `ask`: it waits for an approval to exceed the budget until the next period. */
+            on_limit: components["schemas"]["BudgetAction"];
             /** @description Cost of the model responses of this period, in US dollars. */
             spent_usd: number;
             /** @description Estimated cost of the model requests that are in flight, in US dollars. */
@@ -2958,10 +2962,16 @@ export interface components {
             created_at: string;
             /**
              * Format: date-time
-             * @description When the limit was last updated.
+             * @description When the budget was last updated.
              */
             updated_at: string;
         };
+        /**
+         * @description What a run does if a budget has no room for its next model request. `wait`: it waits for the
+         *     next period. `ask`: it waits for an approval to exceed the budget until the next period. Later versions may add values.
+         * @enum {string}
+         */
+        BudgetAction: "wait" | "ask";
         /** @description Data of a `budget.exceeded` event. */
         BudgetExceededData: {
             /** @description ID of the budget. */
@@ -2973,7 +2983,7 @@ export interface components {
             /** @description End of the budget's current period, when the run continues at the latest. */
             period_ends_at: string;
         };
-        /** @description A budget has no room for the next model request. The run is queued until the budget's period ends, or until the budget has room for the request, is raised, or is deleted. */
+        /** @description A budget has no room for the next model request. The run is queued until the budget's period ends, or until the budget has room for the request, is raised, or is deleted. If the budget asks a person, the run waits for an approval instead. */
         BudgetExceededEvent: {
             /** @description ID of the event. Globally unique. */
             id: string;
@@ -3010,6 +3020,7 @@ export interface components {
          *           "key_id": null,
          *           "period": "day",
          *           "limit_usd": 20,
+         *           "on_limit": "wait",
          *           "spent_usd": 7.25,
          *           "reserved_usd": 0.16,
          *           "period_start": "2026-11-02T00:00:00Z",
@@ -3968,6 +3979,7 @@ export interface components {
          * @example {
          *       "agent": "clerk",
          *       "limit_usd": 20,
+         *       "on_limit": "wait",
          *       "period": "day"
          *     }
          */
@@ -3989,6 +4001,11 @@ export interface components {
             period?: components["schemas"]["BudgetPeriod"];
             /** @description Maximum cost of model requests in each period, in US dollars. */
             limit_usd: number;
+            /**
+             * @description What a run does if the budget has no room for its next model request. `wait`: it waits for the next period. `ask`: it waits for an approval to exceed the budget until the next period. Default: `wait`.
+             * @default wait
+             */
+            on_limit?: components["schemas"]["BudgetAction"];
         };
         /**
          * @description A chat completion to create: a run of a registered agent or of a model.
@@ -5279,7 +5296,7 @@ export interface components {
         IncompleteDetails: {
             /**
              * @description Code of the limit, such as `max_turns`, `max_tool_calls`, `max_tokens`, `max_cost_usd`,
-             *     `deadline`, `output_schema`, or `guardrail`.
+             *     `budget`, `deadline`, `output_schema`, or `guardrail`.
              */
             reason: string;
             /** @description Description of the limit, for people. */
@@ -13112,14 +13129,16 @@ export interface components {
             };
         };
         /**
-         * @description The new limit of a budget.
+         * @description The changes of a budget. Omitted fields keep their values.
          * @example {
          *       "limit_usd": 50
          *     }
          */
         UpdateBudget: {
             /** @description Maximum cost of model requests in each period, in US dollars. */
-            limit_usd: number;
+            limit_usd?: number | null;
+            /** @description What a run does if the budget has no room for its next model request. `wait`: it waits for the next period. `ask`: it waits for an approval to exceed the budget until the next period. */
+            on_limit?: components["schemas"]["BudgetAction"] | null;
         };
         /**
          * @description The metadata of a conversation to replace.
@@ -14256,6 +14275,7 @@ export type ApprovalStatus = components['schemas']['ApprovalStatus'];
 export type ApproveDecision = components['schemas']['ApproveDecision'];
 export type AuthMethod = components['schemas']['AuthMethod'];
 export type Budget = components['schemas']['Budget'];
+export type BudgetAction = components['schemas']['BudgetAction'];
 export type BudgetExceededData = components['schemas']['BudgetExceededData'];
 export type BudgetExceededEvent = components['schemas']['BudgetExceededEvent'];
 export type BudgetList = components['schemas']['BudgetList'];

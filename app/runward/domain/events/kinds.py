@@ -48,7 +48,8 @@ class RunWaitingEvent(NewEvent[RunWaitingData], type="run.waiting"):
 
 class BudgetExceededEvent(NewEvent[BudgetExceededData], type="budget.exceeded"):
     """A budget has no room for the next model request. The run is queued until the budget's period
-    ends, or until the budget has room for the request, is raised, or is deleted."""
+    ends, or until the budget has room for the request, is raised, or is deleted. If the budget asks
+    a person, the run waits for an approval instead."""
 
 
 class RunResumedEvent(NewEvent[EmptyData], type="run.resumed"):

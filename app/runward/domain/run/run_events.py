@@ -9,7 +9,6 @@ from pydantic import JsonValue
 from runward.domain.events.base import NewEvent, bounded_field
 from runward.domain.events.call_data import ToolCallCreatedData, ToolCallEndedData
 from runward.domain.events.kinds import (
-    BudgetExceededEvent,
     MessageCompletedEvent,
     ModelCallsChangedEvent,
     ReasoningCompletedEvent,
@@ -32,7 +31,7 @@ from runward.domain.events.run_data import (
     UsageUpdatedData,
 )
 from runward.domain.ids import CallId, Prefix, format_id
-from runward.domain.run.budgets import BudgetWait
+from runward.domain.run.budgets import BudgetWait, format_period_end
 from runward.domain.run.changed_calls import describe_requested_call
 from runward.domain.run.config import AgentConfig, get_inline_tools
 from runward.domain.run.items import HostedCall
@@ -158,15 +157,13 @@ def add_reported_usage(
     return state
 
 
-def add_budget_exceeded(changes: Changes, wait: BudgetWait) -> None:
-    """Add that the run waits for a budget."""
-    data: BudgetExceededData = {
+def build_budget_data(wait: BudgetWait) -> BudgetExceededData:
+    return {
         "budget_id": format_id(Prefix.BUDGET, wait.budget_id),
         "limit_usd": wait.limit_usd,
         "estimate_usd": round(wait.estimate_usd, 9),
-        "period_ends_at": wait.period_ends_at.isoformat().replace("+00:00", "Z"),
+        "period_ends_at": format_period_end(wait),
     }
-    changes.add(BudgetExceededEvent(data))
 
 
 def add_progress(changes: Changes, call: Call, progress: float | None, message: str | None) -> None:

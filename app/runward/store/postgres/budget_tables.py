@@ -15,7 +15,7 @@ from sqlalchemy import (
     Uuid,
 )
 
-from runward.domain.run.budgets import BudgetPeriod
+from runward.domain.run.budgets import BudgetAction, BudgetPeriod
 from runward.store.postgres.columns import (
     NOW,
     TIMESTAMP,
@@ -35,6 +35,7 @@ budgets = Table(
     Column("key_id", Uuid),
     Column("period", Text, nullable=False),
     Column("limit_usd", Double, nullable=False),
+    Column("on_limit", Text, nullable=False, server_default="wait"),
     # The cost since `period_start`, which is in the past if there was no cost in this period.
     Column("spent_usd", Numeric, nullable=False, server_default="0"),
     # The sum of the budget's reservations.
@@ -44,6 +45,7 @@ budgets = Table(
     Column("updated_at", TIMESTAMP, nullable=False, server_default=NOW),
     PrimaryKeyConstraint("project_id", "id"),
     enum_check("period", BudgetPeriod),
+    enum_check("on_limit", BudgetAction),
     CheckConstraint("agent IS NULL OR key_id IS NULL", name="one_subject"),
     CheckConstraint("limit_usd > 0", name="limit_positive"),
 )
