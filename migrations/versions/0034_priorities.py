@@ -7,8 +7,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "0033"
-down_revision = "0032b"
+revision = "0034"
+down_revision = "0033"
 branch_labels = None
 depends_on = None
 

@@ -8,8 +8,8 @@ from alembic import op
 
 from runward.store.migration_scripts import add_index
 
-revision = "0033b"
-down_revision = "0033"
+revision = "0034b"
+down_revision = "0034"
 branch_labels = None
 depends_on = None
 
