@@ -65,7 +65,7 @@ class Agent(TypedDict):
     """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
     `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run
     fails. An object: the run completes with its `output`."""
-    limits: runward__domain__run__config__Limits
+    limits: Limits
     """Limits of the run, such as its maximum number of turns."""
     hooks: list[Hook]
     """Hooks that Runward calls before and after each model request and each tool call."""
@@ -2327,7 +2327,7 @@ class LegalHoldList(TypedDict):
     there are more items before this page."""
 
 
-class Limits-Input(TypedDict):
+class Limits(TypedDict):
     """Limits of one run. They apply from the creation to the end of the run, including the time
     after it resumes."""
     max_turns: NotRequired[int]
@@ -2347,6 +2347,28 @@ class Limits-Input(TypedDict):
     tools of type `client`. Null: the default of the deployment."""
     max_parallel_tool_calls: NotRequired[int]
     """Maximum number of tool calls that run at the same time."""
+
+
+class LimitsInput(TypedDict):
+    """Limits of one run. They apply from the creation to the end of the run, including the time
+    after it resumes."""
+    max_turns: NotRequired[int]
+    """Maximum number of turns. Default: 10."""
+    max_tool_calls: NotRequired[int]
+    """Maximum number of tool calls. Default: 200."""
+    max_tokens: NotRequired[int | None]
+    """Maximum number of input and output tokens together. Null: no limit."""
+    max_cost_usd: NotRequired[float | None]
+    """Maximum cost of the run in US dollars, including its child runs. All models need a known
+    price. Null: no limit."""
+    deadline_seconds: NotRequired[float | None]
+    """Maximum duration of the run in seconds, from its creation or its `start_at` to its end,
+    including waiting times. Null: no deadline."""
+    tool_timeout_seconds: NotRequired[float | None]
+    """Timeout in seconds for calls of tools that have no `timeout_seconds`. It does not apply to
+    tools of type `client`. Null: the default of the deployment."""
+    max_parallel_tool_calls: NotRequired[int]
+    """Maximum number of tool calls that run at the same time. Default: 8."""
 
 
 class Liveness(TypedDict):
@@ -3244,6 +3266,22 @@ class Project(TypedDict):
     """When the project was created."""
 
 
+class ProjectLimits(TypedDict):
+    """The limits of the project. Null: there is no such limit."""
+    object: Literal['limits']
+    """Always `limits`."""
+    running_runs: int | None
+    """Maximum number of runs that run at the same time, including child runs."""
+    queued_runs: int | None
+    """Maximum number of runs with the status `queued`, without child runs."""
+    requests_per_minute: int | None
+    """Maximum number of requests in a minute by all API keys of the project."""
+    concurrency: list[AgentConcurrency]
+    """Limits for single agents, in the order of their names."""
+    updated_at: str | None
+    """When the limits were last set. Null if they were never set."""
+
+
 class ProjectList(TypedDict):
     """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
     page, pass `first_id` as `before`."""
@@ -3278,7 +3316,17 @@ class PutLegalHold(TypedDict):
     """Reason for the hold, for people. Default: an empty string."""
 
 
-class PutLimits(TypedDict):
+class PutPolicy(TypedDict):
+    """The complete policy of the project. Fields that are left out become empty."""
+    hooks: NotRequired[list[HookInput]]
+    """Hooks around every model request and every tool call. Runward calls them after the agent's
+    own hooks. Default: an empty list."""
+    guardrails: NotRequired[list[GuardrailInput]]
+    """Guardrails for every tool call and every run. Runward calls them after the guardrails of
+    the tool and the agent. Default: an empty list."""
+
+
+class PutProjectLimits(TypedDict):
     """The complete limits of the project. A limit that is left out, or null, does not exist."""
     running_runs: NotRequired[int | None]
     """Maximum number of runs that run at the same time, including child runs. Runs that wait for
@@ -3292,16 +3340,6 @@ class PutLimits(TypedDict):
     concurrency: NotRequired[list[AgentConcurrencyInput]]
     """Limits for single agents, up to 100. They apply together with `running_runs`. Default: an
     empty list."""
-
-
-class PutPolicy(TypedDict):
-    """The complete policy of the project. Fields that are left out become empty."""
-    hooks: NotRequired[list[HookInput]]
-    """Hooks around every model request and every tool call. Runward calls them after the agent's
-    own hooks. Default: an empty list."""
-    guardrails: NotRequired[list[GuardrailInput]]
-    """Guardrails for every tool call and every run. Runward calls them after the guardrails of
-    the tool and the agent. Default: an empty list."""
 
 
 class PutRetention(TypedDict):
@@ -3500,7 +3538,7 @@ class RegisterAgent(TypedDict):
     """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
     `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run
     fails. An object: the run completes with its `output`. Default: `incomplete`."""
-    limits: NotRequired[Limits-Input]
+    limits: NotRequired[LimitsInput]
     """Limits of the run, such as its maximum number of turns."""
     hooks: NotRequired[list[HookInput]]
     """Hooks that Runward calls before and after each model request and each tool call. Default:
@@ -4769,7 +4807,7 @@ class RunConfig(TypedDict):
     tools: list[str | AgentTool]
     """Tools that the run may call: names of registered tools, and tools that only this run or
     its agent has."""
-    limits: runward__domain__run__config__Limits
+    limits: Limits
     """Limits of the run, including default values."""
 
 
@@ -5529,7 +5567,7 @@ class StartRun(TypedDict):
     """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
     `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run
     fails. An object: the run completes with its `output`. Default: `incomplete`."""
-    limits: NotRequired[Limits-Input]
+    limits: NotRequired[LimitsInput]
     """Limits of the run, such as its maximum number of turns."""
     hooks: NotRequired[list[HookInput]]
     """Hooks that Runward calls before and after each model request and each tool call. Default:
@@ -6393,7 +6431,7 @@ class UpdateAgent(TypedDict):
     """What happens when the run reaches `limits.max_turns`. `incomplete`: the run ends as
     `incomplete`. `summarise`: the model writes a last answer without tools. `fail`: the run
     fails. An object: the run completes with its `output`."""
-    limits: NotRequired[Limits-Input]
+    limits: NotRequired[LimitsInput]
     """Limits of the run, such as its maximum number of turns."""
     hooks: NotRequired[list[HookInput]]
     """Hooks that Runward calls before and after each model request and each tool call."""
@@ -6889,44 +6927,6 @@ class WorkerProcessList(TypedDict):
     has_more: bool
     """Whether there are more items after this page. If the request contains `before`, whether
     there are more items before this page."""
-
-
-class runward__api__registry__limits__Limits(TypedDict):
-    """The limits of the project. Null: there is no such limit."""
-    object: Literal['limits']
-    """Always `limits`."""
-    running_runs: int | None
-    """Maximum number of runs that run at the same time, including child runs."""
-    queued_runs: int | None
-    """Maximum number of runs with the status `queued`, without child runs."""
-    requests_per_minute: int | None
-    """Maximum number of requests in a minute by all API keys of the project."""
-    concurrency: list[AgentConcurrency]
-    """Limits for single agents, in the order of their names."""
-    updated_at: str | None
-    """When the limits were last set. Null if they were never set."""
-
-
-class runward__domain__run__config__Limits(TypedDict):
-    """Limits of one run. They apply from the creation to the end of the run, including the time
-    after it resumes."""
-    max_turns: NotRequired[int]
-    """Maximum number of turns."""
-    max_tool_calls: NotRequired[int]
-    """Maximum number of tool calls."""
-    max_tokens: NotRequired[int | None]
-    """Maximum number of input and output tokens together. Null: no limit."""
-    max_cost_usd: NotRequired[float | None]
-    """Maximum cost of the run in US dollars, including its child runs. All models need a known
-    price. Null: no limit."""
-    deadline_seconds: NotRequired[float | None]
-    """Maximum duration of the run in seconds, from its creation or its `start_at` to its end,
-    including waiting times. Null: no deadline."""
-    tool_timeout_seconds: NotRequired[float | None]
-    """Timeout in seconds for calls of tools that have no `timeout_seconds`. It does not apply to
-    tools of type `client`. Null: the default of the deployment."""
-    max_parallel_tool_calls: NotRequired[int]
-    """Maximum number of tool calls that run at the same time."""
 
 
 class StartRunQuery(TypedDict):

@@ -2298,7 +2298,7 @@ export interface components {
              *       "max_parallel_tool_calls": 8
              *     }
              */
-            limits: components["schemas"]["runward__domain__run__config__Limits"];
+            limits: components["schemas"]["Limits"];
             /**
              * @description Hooks that Runward calls before and after each model request and each tool call.
              * @default []
@@ -6393,7 +6393,7 @@ export interface components {
          * @description Limits of one run. They apply from the creation to the end of the run, including the time
          *     after it resumes.
          */
-        "Limits-Input": {
+        Limits: {
             /**
              * @description Maximum number of turns.
              * @default 10
@@ -6423,6 +6423,44 @@ export interface components {
             tool_timeout_seconds?: number | null;
             /**
              * @description Maximum number of tool calls that run at the same time.
+             * @default 8
+             */
+            max_parallel_tool_calls?: number;
+        };
+        /**
+         * @description Limits of one run. They apply from the creation to the end of the run, including the time
+         *     after it resumes.
+         */
+        LimitsInput: {
+            /**
+             * @description Maximum number of turns. Default: 10.
+             * @default 10
+             */
+            max_turns?: number;
+            /**
+             * @description Maximum number of tool calls. Default: 200.
+             * @default 200
+             */
+            max_tool_calls?: number;
+            /** @description Maximum number of input and output tokens together. Null: no limit. */
+            max_tokens?: number | null;
+            /**
+             * @description Maximum cost of the run in US dollars, including its child runs. All models need a known
+             *     price. Null: no limit.
+             */
+            max_cost_usd?: number | null;
+            /**
+             * @description Maximum duration of the run in seconds, from its creation or its `start_at` to its
+             *     end, including waiting times. Null: no deadline.
+             */
+            deadline_seconds?: number | null;
+            /**
+             * @description Timeout in seconds for calls of tools that have no `timeout_seconds`. It does not apply to
+             *     tools of type `client`. Null: the default of the deployment.
+             */
+            tool_timeout_seconds?: number | null;
+            /**
+             * @description Maximum number of tool calls that run at the same time. Default: 8.
              * @default 8
              */
             max_parallel_tool_calls?: number;
@@ -7966,6 +8004,40 @@ export interface components {
             created_at: string;
         };
         /**
+         * @description The limits of the project. Null: there is no such limit.
+         * @example {
+         *       "object": "limits",
+         *       "running_runs": 20,
+         *       "queued_runs": 1000,
+         *       "requests_per_minute": 600,
+         *       "concurrency": [
+         *         {
+         *           "agent": "clerk",
+         *           "max": 2
+         *         }
+         *       ],
+         *       "updated_at": "2026-11-02T09:30:00.125000Z"
+         *     }
+         */
+        ProjectLimits: {
+            /**
+             * @description Always `limits`.
+             * @default limits
+             * @constant
+             */
+            object: "limits";
+            /** @description Maximum number of runs that run at the same time, including child runs. */
+            running_runs: number | null;
+            /** @description Maximum number of runs with the status `queued`, without child runs. */
+            queued_runs: number | null;
+            /** @description Maximum number of requests in a minute by all API keys of the project. */
+            requests_per_minute: number | null;
+            /** @description Limits for single agents, in the order of their names. */
+            concurrency: components["schemas"]["AgentConcurrency"][];
+            /** @description When the limits were last set. Null if they were never set. */
+            updated_at: string | null;
+        };
+        /**
          * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
          *     pass `first_id` as `before`.
          * @example {
@@ -8020,42 +8092,6 @@ export interface components {
             reason?: string;
         };
         /**
-         * @description The complete limits of the project. A limit that is left out, or null, does not exist.
-         * @example {
-         *       "concurrency": [
-         *         {
-         *           "agent": "clerk",
-         *           "max": 2
-         *         }
-         *       ],
-         *       "queued_runs": 1000,
-         *       "requests_per_minute": 600,
-         *       "running_runs": 20
-         *     }
-         */
-        PutLimits: {
-            /**
-             * @description Maximum number of runs that run at the same time, including child runs. Runs that wait for
-             *     approvals, callbacks, clients or child runs do not count. Further runs wait in the queue.
-             */
-            running_runs?: number | null;
-            /**
-             * @description Maximum number of runs with the status `queued`, without child runs. Further runs are
-             *     rejected with 429 `too_many_requests`.
-             */
-            queued_runs?: number | null;
-            /**
-             * @description Maximum number of requests in a minute by all API keys of the project. Further requests are
-             *     rejected with 429 `too_many_requests`. Requests to `/v1/limits` do not count.
-             */
-            requests_per_minute?: number | null;
-            /**
-             * @description Limits for single agents, up to 100. They apply together with `running_runs`. Default: an empty list.
-             * @default []
-             */
-            concurrency?: components["schemas"]["AgentConcurrencyInput"][];
-        };
-        /**
          * @description The complete policy of the project. Fields that are left out become empty.
          * @example {
          *       "guardrails": [
@@ -8087,6 +8123,42 @@ export interface components {
              * @default []
              */
             guardrails?: components["schemas"]["GuardrailInput"][];
+        };
+        /**
+         * @description The complete limits of the project. A limit that is left out, or null, does not exist.
+         * @example {
+         *       "concurrency": [
+         *         {
+         *           "agent": "clerk",
+         *           "max": 2
+         *         }
+         *       ],
+         *       "queued_runs": 1000,
+         *       "requests_per_minute": 600,
+         *       "running_runs": 20
+         *     }
+         */
+        PutProjectLimits: {
+            /**
+             * @description Maximum number of runs that run at the same time, including child runs. Runs that wait for
+             *     approvals, callbacks, clients or child runs do not count. Further runs wait in the queue.
+             */
+            running_runs?: number | null;
+            /**
+             * @description Maximum number of runs with the status `queued`, without child runs. Further runs are
+             *     rejected with 429 `too_many_requests`.
+             */
+            queued_runs?: number | null;
+            /**
+             * @description Maximum number of requests in a minute by all API keys of the project. Further requests are
+             *     rejected with 429 `too_many_requests`. Requests to `/v1/limits` do not count.
+             */
+            requests_per_minute?: number | null;
+            /**
+             * @description Limits for single agents, up to 100. They apply together with `running_runs`. Default: an empty list.
+             * @default []
+             */
+            concurrency?: components["schemas"]["AgentConcurrencyInput"][];
         };
         /**
          * @description The complete retention of the project: the number of days for which Runward keeps each class
@@ -8446,7 +8518,7 @@ export interface components {
              *       "max_parallel_tool_calls": 8
              *     }
              */
-            limits?: components["schemas"]["Limits-Input"];
+            limits?: components["schemas"]["LimitsInput"];
             /**
              * @description Hooks that Runward calls before and after each model request and each tool call. Default: an empty list.
              * @default []
@@ -10402,7 +10474,7 @@ export interface components {
              */
             tools: (string | components["schemas"]["AgentTool"])[];
             /** @description Limits of the run, including default values. */
-            limits: components["schemas"]["runward__domain__run__config__Limits"];
+            limits: components["schemas"]["Limits"];
         };
         /** @description Data of a `run.created` event. */
         RunCreatedData: {
@@ -11710,7 +11782,7 @@ export interface components {
              *       "max_parallel_tool_calls": 8
              *     }
              */
-            limits?: components["schemas"]["Limits-Input"];
+            limits?: components["schemas"]["LimitsInput"];
             /**
              * @description Hooks that Runward calls before and after each model request and each tool call. Default: an empty list.
              * @default []
@@ -13172,7 +13244,7 @@ export interface components {
              */
             on_max_turns?: components["schemas"]["MaxTurnsMode"] | components["schemas"]["MaxTurnsOutputInput"];
             /** @description Limits of the run, such as its maximum number of turns. */
-            limits?: components["schemas"]["Limits-Input"];
+            limits?: components["schemas"]["LimitsInput"];
             /** @description Hooks that Runward calls before and after each model request and each tool call. */
             hooks?: components["schemas"]["HookInput"][];
             /** @description Guardrails that check the run's input, its tool calls, and its final output. */
@@ -14031,78 +14103,6 @@ export interface components {
             /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
             has_more: boolean;
         };
-        /**
-         * @description The limits of the project. Null: there is no such limit.
-         * @example {
-         *       "concurrency": [
-         *         {
-         *           "agent": "clerk",
-         *           "max": 2
-         *         }
-         *       ],
-         *       "object": "limits",
-         *       "queued_runs": 1000,
-         *       "requests_per_minute": 600,
-         *       "running_runs": 20,
-         *       "updated_at": "2026-11-02T09:30:00.125000Z"
-         *     }
-         */
-        runward__api__registry__limits__Limits: {
-            /**
-             * @description Always `limits`.
-             * @default limits
-             * @constant
-             */
-            object: "limits";
-            /** @description Maximum number of runs that run at the same time, including child runs. */
-            running_runs: number | null;
-            /** @description Maximum number of runs with the status `queued`, without child runs. */
-            queued_runs: number | null;
-            /** @description Maximum number of requests in a minute by all API keys of the project. */
-            requests_per_minute: number | null;
-            /** @description Limits for single agents, in the order of their names. */
-            concurrency: components["schemas"]["AgentConcurrency"][];
-            /** @description When the limits were last set. Null if they were never set. */
-            updated_at: string | null;
-        };
-        /**
-         * @description Limits of one run. They apply from the creation to the end of the run, including the time
-         *     after it resumes.
-         */
-        runward__domain__run__config__Limits: {
-            /**
-             * @description Maximum number of turns.
-             * @default 10
-             */
-            max_turns?: number;
-            /**
-             * @description Maximum number of tool calls.
-             * @default 200
-             */
-            max_tool_calls?: number;
-            /** @description Maximum number of input and output tokens together. Null: no limit. */
-            max_tokens?: number | null;
-            /**
-             * @description Maximum cost of the run in US dollars, including its child runs. All models need a known
-             *     price. Null: no limit.
-             */
-            max_cost_usd?: number | null;
-            /**
-             * @description Maximum duration of the run in seconds, from its creation or its `start_at` to its
-             *     end, including waiting times. Null: no deadline.
-             */
-            deadline_seconds?: number | null;
-            /**
-             * @description Timeout in seconds for calls of tools that have no `timeout_seconds`. It does not apply to
-             *     tools of type `client`. Null: the default of the deployment.
-             */
-            tool_timeout_seconds?: number | null;
-            /**
-             * @description Maximum number of tool calls that run at the same time.
-             * @default 8
-             */
-            max_parallel_tool_calls?: number;
-        };
     };
     responses: {
         /** @description The body is not valid JSON, or it breaks Runward's rules for JSON, for example with a duplicate key. */
@@ -14576,7 +14576,8 @@ export type Key = components['schemas']['Key'];
 export type KeyList = components['schemas']['KeyList'];
 export type LegalHold = components['schemas']['LegalHold'];
 export type LegalHoldList = components['schemas']['LegalHoldList'];
-export type LimitsInput = components['schemas']['Limits-Input'];
+export type Limits = components['schemas']['Limits'];
+export type LimitsInput = components['schemas']['LimitsInput'];
 export type Liveness = components['schemas']['Liveness'];
 export type LoadedPlugins = components['schemas']['LoadedPlugins'];
 export type LoginStatus = components['schemas']['LoginStatus'];
@@ -14630,11 +14631,12 @@ export type Policy = components['schemas']['Policy'];
 export type Problem = components['schemas']['Problem'];
 export type ProblemError = components['schemas']['ProblemError'];
 export type Project = components['schemas']['Project'];
+export type ProjectLimits = components['schemas']['ProjectLimits'];
 export type ProjectList = components['schemas']['ProjectList'];
 export type ProviderData = components['schemas']['ProviderData'];
 export type PutLegalHold = components['schemas']['PutLegalHold'];
-export type PutLimits = components['schemas']['PutLimits'];
 export type PutPolicy = components['schemas']['PutPolicy'];
+export type PutProjectLimits = components['schemas']['PutProjectLimits'];
 export type PutRetention = components['schemas']['PutRetention'];
 export type PutSecret = components['schemas']['PutSecret'];
 export type Readiness = components['schemas']['Readiness'];
@@ -14868,8 +14870,6 @@ export type WebhookHookInput = components['schemas']['WebhookHookInput'];
 export type WebhookRequest = components['schemas']['WebhookRequest'];
 export type WorkerProcess = components['schemas']['WorkerProcess'];
 export type WorkerProcessList = components['schemas']['WorkerProcessList'];
-export type RunwardApiRegistryLimitsLimits = components['schemas']['runward__api__registry__limits__Limits'];
-export type RunwardDomainRunConfigLimits = components['schemas']['runward__domain__run__config__Limits'];
 export type ResponseBadRequest = components['responses']['BadRequest'];
 export type ResponseUnauthorized = components['responses']['Unauthorized'];
 export type ResponseForbidden = components['responses']['Forbidden'];
@@ -18796,7 +18796,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["runward__api__registry__limits__Limits"];
+                    "application/json": components["schemas"]["ProjectLimits"];
                 };
             };
             /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
@@ -18826,7 +18826,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["PutLimits"];
+                "application/json": components["schemas"]["PutProjectLimits"];
             };
         };
         responses: {
@@ -18838,7 +18838,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["runward__api__registry__limits__Limits"];
+                    "application/json": components["schemas"]["ProjectLimits"];
                 };
             };
             400: components["responses"]["BadRequest"];

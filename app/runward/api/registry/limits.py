@@ -9,7 +9,7 @@ from runward.api.http.auth import Admin
 from runward.api.http.dependencies import StorageDep
 from runward.api.http.models import EXAMPLE_TIME, RequestModel, ResponseModel, with_example
 from runward.api.http.routes import make_router
-from runward.domain.limits import ProjectLimits
+from runward.domain import limits as domain
 from runward.domain.registry.tools import ToolName
 from runward.store.access import limits
 from runward.store.access.limits import StoredLimits
@@ -41,7 +41,7 @@ def _check_concurrency(value: tuple[AgentConcurrency, ...]) -> tuple[AgentConcur
     return value
 
 
-class PutLimits(RequestModel):
+class PutProjectLimits(RequestModel):
     """The complete limits of the project. A limit that is left out, or null, does not exist."""
 
     model_config = with_example(**_LIMITS)
@@ -62,12 +62,14 @@ class PutLimits(RequestModel):
     ] = ()
     """Limits for single agents, up to 100. They apply together with `running_runs`."""
 
-    def to_limits(self) -> ProjectLimits:
+    def to_limits(self) -> domain.ProjectLimits:
         agents = {one.agent: one.max for one in self.concurrency}
-        return ProjectLimits(self.running_runs, self.queued_runs, self.requests_per_minute, agents)
+        return domain.ProjectLimits(
+            self.running_runs, self.queued_runs, self.requests_per_minute, agents
+        )
 
 
-class Limits(ResponseModel):
+class ProjectLimits(ResponseModel):
     """The limits of the project. Null: there is no such limit."""
 
     model_config = with_example(object="limits", **_LIMITS, updated_at=EXAMPLE_TIME)
@@ -95,16 +97,18 @@ class Limits(ResponseModel):
 
 
 @routes.get("/limits", summary="Get the limits")
-async def get_limits(principal: Admin, storage: StorageDep) -> Limits:
+async def get_limits(principal: Admin, storage: StorageDep) -> ProjectLimits:
     """Get the limits of the project."""
     async with storage.connect() as tx:
-        return Limits.from_stored(await limits.get_limits(tx, principal.project_id))
+        return ProjectLimits.from_stored(await limits.get_limits(tx, principal.project_id))
 
 
 @routes.put("/limits", summary="Replace the limits")
-async def put_limits(principal: Admin, storage: StorageDep, body: PutLimits) -> Limits:
+async def put_limits(
+    principal: Admin, storage: StorageDep, body: PutProjectLimits
+) -> ProjectLimits:
     """Replace all limits of the project. They apply to all processes after two seconds. Runs that
     are already running or queued are not affected."""
     async with storage.connect() as tx:
         stored = await limits.put_limits(tx, principal.project_id, body.to_limits())
-    return Limits.from_stored(stored)
+    return ProjectLimits.from_stored(stored)
