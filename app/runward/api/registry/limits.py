@@ -88,9 +88,10 @@ class ProjectLimits(ResponseModel):
 
     @classmethod
     def from_stored(cls, stored: StoredLimits) -> Self:
-        agents = sorted(stored.limits.agents.items())
+        chosen = stored.limits
+        agents = sorted(chosen.agents.items())
         return cls.from_attributes(
-            stored.limits,
+            chosen,
             concurrency=[AgentConcurrency(agent=name, max=number) for name, number in agents],
             updated_at=stored.updated_at,
         )
