@@ -7,11 +7,12 @@ Each part starts its own `serve` process with `Sitting.serving`. It returns figu
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from bench import growth, long_runs, memory, profile, retention, scaling, workers
+from bench import flood, growth, long_runs, memory, profile, retention, scaling, workers
 from bench.goals import Chapter
 from bench.sitting import Sitting
 
 CHAPTERS: Final[Mapping[str, Callable[[Sitting], Awaitable[Chapter]]]] = {
+    "flood": flood.measure,
     "growth": growth.measure,
     "long": long_runs.measure,
     "memory": memory.measure,

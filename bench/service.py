@@ -129,6 +129,7 @@ def _check(events: bytes) -> None:
 
 
 Env: TypeAlias = dict[str, str]
+NO_SETTINGS: Final[Mapping[str, str]] = {}
 
 
 def environment(port: int, fake: str, key: str) -> Env:
@@ -147,10 +148,14 @@ def environment(port: int, fake: str, key: str) -> Env:
 
 @asynccontextmanager
 async def serving(
-    database: str, fake: str, log: Path, version: Version = THIS
+    database: str,
+    fake: str,
+    log: Path,
+    version: Version = THIS,
+    settings: Mapping[str, str] = NO_SETTINGS,
 ) -> AsyncGenerator[Service]:
     """Start `python -m runward serve` on a database, and register the tools and agents."""
-    env = _environment(database, fake)
+    env = {**_environment(database, fake), **settings}
     async with _serve(env, log, version) as process, _client(process, env, log, version) as service:
         await service.register(fake)
         yield service

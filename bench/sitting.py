@@ -1,6 +1,6 @@
 """One run of the benchmark: its sizes, its PostgreSQL and its fake model, for all of its parts."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +8,7 @@ from pathlib import Path
 from bench import service
 from bench.postgres import Postgres
 from bench.processes import Version
-from bench.service import Service
+from bench.service import NO_SETTINGS, Service
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,11 @@ class Sitting:
     version: Version
 
     @asynccontextmanager
-    async def serving(self, purpose: str) -> AsyncGenerator[tuple[Service, str]]:
+    async def serving(
+        self, purpose: str, settings: Mapping[str, str] = NO_SETTINGS
+    ) -> AsyncGenerator[tuple[Service, str]]:
         """Start a `serve` process on a new database, and return it with the database's URL."""
         database = await self.postgres.make_database(purpose)
-        async with service.serving(database, self.fake, self.log, self.version) as process:
+        start = service.serving(database, self.fake, self.log, self.version, settings)
+        async with start as process:
             yield process, database

@@ -40,6 +40,7 @@ BODIES: dict[str, Json] = {
     "update_schedule": {"name": "changed"},
     "create_webhook_endpoint": {"url": "http://127.0.0.1:9/", "events": ["approval.expired"]},
     "update_webhook_endpoint": {"description": "changed"},
+    "put_limits": {"running_runs": 100},
     "put_retention": {"runs": 30_000},
     "preview_retention": {"runs": 30_000},
     "put_legal_hold": {"reason": "mine"},

@@ -154,7 +154,7 @@ BEFORE: Mapping[str, Callable[[Project], Found]] = {
 WITH_EVERY_SCOPE = (
     *("create_key", "create_webhook_endpoint", "update_webhook_endpoint"),
     *("create_budget", "update_budget"),
-    *("put_retention", "preview_retention", "put_legal_hold"),
+    *("put_limits", "put_retention", "preview_retention", "put_legal_hold"),
 )
 NAMED_AFTER_IT = {"put_secret": "CRM_TOKEN"}
 

@@ -37,6 +37,8 @@ RUN_FIELDS = {
     "required_actions",
     "waiting_for",
     "last_sequence",
+    "priority",
+    "start_at",
     "created_at",
     "created_by",
     "started_at",

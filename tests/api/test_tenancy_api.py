@@ -95,6 +95,8 @@ SCOPES: dict[str, frozenset[str] | str] = {
     "list_webhook_deliveries": frozenset({ADMIN}),
     "get_webhook_delivery": frozenset({ADMIN}),
     "redeliver_webhook": frozenset({ADMIN}),
+    "get_limits": frozenset({ADMIN}),
+    "put_limits": frozenset({ADMIN}),
     "create_budget": frozenset({ADMIN}),
     "list_budgets": frozenset({ADMIN}),
     "get_budget": frozenset({ADMIN}),

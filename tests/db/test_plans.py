@@ -28,7 +28,16 @@ from runward.store.postgres.engine import AsyncEngine
 from runward.store.postgres.held_connection import FrequentStatement, HeldConnection
 from runward.store.registry import tool_history
 from runward.store.retention import cleaner, erasures
-from runward.store.runs import approvals, decisions, erasure, queries, sweep, transitions, views
+from runward.store.runs import (
+    approvals,
+    decisions,
+    erasure,
+    queries,
+    queue,
+    sweep,
+    transitions,
+    views,
+)
 from runward.store.runs.backlog import BacklogReader
 from runward.store.runs.search import RunFilter, search_runs
 from runward.store.runs.sweep import HeldLease
@@ -88,6 +97,11 @@ FROM generate_series(1, 100000) n;
 INSERT INTO api_keys (project_id, id, name, secret_hmac, scopes)
 SELECT :p, gen_random_uuid(), 'k', sha256(n::text::bytea), '{}' FROM generate_series(1, 20000) n;
 """
+QUEUED: Final = """
+INSERT INTO runs (project_id, id, status, config, available_at, priority)
+SELECT CAST(:project_id AS uuid), gen_random_uuid(), 'queued', '{}',
+  clock_timestamp() + CASE WHEN CAST(:later AS bool) THEN 1 ELSE -1 END * interval '1 h', n % 2
+FROM generate_series(1, CAST(:runs AS int)) n"""
 FOREIGN_KEYS: Final = """
 SELECT set_config('session_replication_role', :role, false)
 WHERE current_setting('is_superuser') = 'on'"""
@@ -122,7 +136,7 @@ A_DAY: Final = RetentionLimits(dict.fromkeys(DataClass, 1), {})
 READ_WHOLE: Final = frozenset(
     {
         "runs_queued",
-        "runs_in_progress",
+        "runs_running",
         "runs_open_children",
         "approvals_expiry",
         "runs_schedule_waiting",
@@ -400,6 +414,34 @@ async def test_plans_that_were_made_on_small_tables_do_not_read_them_whole_later
     }
     assert {by for by, _ in running.values()} == RUNNING
     assert await find_wrong_plans(store, running) == {}
+
+
+@pytest.mark.parametrize("queued", [800, 10_000])
+@pytest.mark.parametrize("statistics", ["SELECT 1", "ANALYZE"])
+async def test_a_claim_reads_as_many_rows_of_a_long_queue_as_of_a_short_one(
+    store: Store, queued: int, statistics: str
+) -> None:
+    """One project has the queue, another one has as many runs that start later, and a third one
+    has a single run."""
+    for runs, later in ((queued, False), (queued, True), (1, False)):
+        project = mint()
+        await store.sql("INSERT INTO projects (id, name) VALUES (:id, 'p')", id=project)
+        await store.sql(QUEUED, runs=runs, later=later, project_id=project)
+    await store.sql(statistics)
+    claim = text(f"EXPLAIN (ANALYZE, FORMAT JSON) {queue.CLAIM.text}")
+    async with store.autocommit.connect() as tx:
+        values = queue.claim_values(2, LEASE, None, queue.NO_TURN)
+        [[explained]] = (await tx.execute(claim, values)).scalars()
+    assert 2 <= count_rows_read(explained["Plan"]) <= 30
+
+
+def count_rows_read(plan: dict[str, Any]) -> float:
+    """The rows that the plan reads of runs and of its indexes."""
+    return sum(
+        (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
+        for node in nodes(plan)
+        if node.get("Relation Name") == "runs" and "Scan" in node["Node Type"]
+    )
 
 
 async def record(store: Store) -> Sent:

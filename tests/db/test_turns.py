@@ -30,7 +30,7 @@ LISTENING = (  # to the last channel
     " AND query LIKE 'LISTEN %follow%'"
 )
 WORKERS = 4
-CLAIM = queue.CLAIM.text.strip()[:60]
+CLAIM = queue.CLAIM.text.strip().partition(":")[0]
 
 
 @dataclass

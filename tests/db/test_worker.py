@@ -48,7 +48,7 @@ SLACK = timedelta(seconds=8)
 CLAIMING = (
     "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory'"
     " AND datname = current_database()"
-    " AND query LIKE '%WHERE status = ''queued'' AND available_at <= % AND claims < %'"
+    " AND query LIKE '%RECURSIVE turns AS %'"
 )
 ALIVE = "SELECT lease_expires_at > clock_timestamp() FROM runs WHERE id = :id"
 
@@ -526,8 +526,22 @@ async def test_a_place_that_is_given_up_holds_up_nobody(bench: Bench) -> None:
 async def test_a_worker_has_no_more_places_than_it_was_given(bench: Bench) -> None:
     worker = bench.worker()
     assert [worker.reserve_place() for _ in range(9)] == [True] * 8 + [False]
-    worker.release_place()
-    assert worker.reserve_place()
+
+
+async def test_an_accepted_run_takes_no_place_before_the_runs_in_the_queue(bench: Bench) -> None:
+    async with bench.working() as worker:
+        reserved = 0
+        while worker.reserve_place():
+            reserved += 1
+        for _ in range(reserved):
+            worker.release_place()
+        assert not worker.reserve_place()  # the run of the last request waits in the queue
+
+        async def is_queue_empty() -> bool:
+            return worker.reserve_place()
+
+        await until(is_queue_empty)
+        worker.release_place()
 
 
 async def test_a_run_that_was_lost_and_claimed_again_here_is_dropped_by_its_first_claim(

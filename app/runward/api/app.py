@@ -69,7 +69,10 @@ class Application:
         if sender.for_head:
             scope = {**scope, "method": "GET"}
         scope["app"] = self
-        scope["state"] = {"request_id": sender.request_id}
+        scope["state"] = {
+            "request_id": sender.request_id,
+            "response_headers": sender.more_headers,
+        }
         receive = sender.wrap_receive(receive)
         try:
             self._hosts.check(scope)

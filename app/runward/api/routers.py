@@ -13,6 +13,7 @@ from runward.api.openapi import document
 from runward.api.registry import (
     agents,
     keys,
+    limits,
     mcp_login,
     mcp_servers,
     policy,
@@ -54,6 +55,7 @@ ROUTERS: Final = (
     policy.routes,
     schedules.routes,
     webhooks.routes,
+    limits.routes,
     retention.routes,
     budgets.routes,
     keys.routes,

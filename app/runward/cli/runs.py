@@ -84,6 +84,17 @@ Session = Annotated[
         autocompletion=complete_from("/v1/sessions", "id"),
     ),
 ]
+Instructions = Annotated[
+    str | None, typer.Option(help="Instructions for the model, as text or @FILE.")
+]
+Priority = Annotated[
+    int | None,
+    typer.Option(min=-100, max=100, help="Priority. Runs with a higher priority start first."),
+]
+StartAt = Annotated[
+    str | None,
+    typer.Option(help="Time before which the run does not start, such as 2026-01-31T08:00Z."),
+]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Follow the run until it ends.")]
 UntilIdle = Annotated[
     bool,
@@ -120,14 +131,14 @@ def start(
             autocompletion=complete_from("/v1/tools"),
         ),
     ] = None,
-    instructions: Annotated[
-        str | None, typer.Option(help="Instructions for the model, as text or @FILE.")
-    ] = None,
+    instructions: Instructions = None,
     session: Session = None,
     context: Annotated[
         str | None, typer.Option(help="Context for tools: a JSON object or @FILE.")
     ] = None,
     max_turns: Annotated[int | None, typer.Option(min=1, help="Maximum number of turns.")] = None,
+    priority: Priority = None,
+    start_at: StartAt = None,
     file: Annotated[
         Path | None,
         typer.Option("--file", "-f", help="YAML or JSON file with more fields of the run."),
@@ -151,6 +162,8 @@ def start(
         instructions=read_text(instructions) if instructions else None,
         session_id=session,
         context=read_object(context, "--context") if context else None,
+        priority=priority,
+        start_at=start_at,
         input=read_text(said),
     )
     if max_turns is not None:

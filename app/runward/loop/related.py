@@ -72,4 +72,4 @@ def _build_child_run(state: RunState, child: ChildRun) -> NewRun:
         ),
         place=Place(state.place.session_id, None) if state.place else None,
     )
-    return NewRun(started, changes, agent_version=child.member.version)
+    return NewRun(started, changes, agent_version=child.member.version, priority=None)

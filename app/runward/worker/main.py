@@ -55,12 +55,18 @@ class Worker:
         self._claim_one_by_one = False
         """Set after a failed claim: one of the runs may be the cause, so claim one at a time."""
         self.failed_claims = FailedClaims(services.storage, lease)
+        self._last_turn = queue.NO_TURN
+        """The project with the last turn in a claim."""
+        self._runs_wait = False
+        """Whether runs may wait in the queue. New runs then join it, so that they do not take a
+        place before the runs of other projects."""
 
     def reserve_place(self) -> bool:
         """Reserve a place for a run that this process will accept and lease in one step. Return
-        False if no place is free. The place is reserved until `start_accepted` or
-        `release_place`."""
-        if self.draining or self._room <= 0:
+        False if no place is free, or if runs may wait in the queue. The place is reserved until
+        `start_accepted` or `release_place`."""
+        self._runs_wait |= self._room <= 0
+        if self.draining or self._runs_wait:
             return False
         self.reserved += 1
         return True
@@ -81,14 +87,24 @@ class Worker:
         carried.add(events)
         self._start(state, carried)
 
-    def _start(self, state: RunState, carried: CarriedRun, claimed_at: float | None = None) -> None:
+    def _start(
+        self,
+        state: RunState,
+        carried: CarriedRun,
+        claimed_at: float | None = None,
+        *,
+        limited: bool = False,
+    ) -> None:
+        """Execute a run. `limited`: whether another run may start when this one ends."""
         self.watch.carry(state.project_id)
         self.services.live.feed.carry(carried)
         execution = Execution(self.services.engine, state, claimed_at)
         if self.draining:
             execution.leased.drain()
         self.executions.add(execution)
-        task = asyncio.create_task(self._execute(execution, carried), name=f"run {state.id}")
+        task = asyncio.create_task(
+            self._execute(execution, carried, limited=limited), name=f"run {state.id}"
+        )
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
@@ -115,8 +131,10 @@ class Worker:
         if self._room > 0:
             if self.turns.is_selected(payload):
                 self._wake_because(payload)
-        elif payload and self.turns.is_selected(payload):
-            self.turns.pass_on()
+        elif payload:
+            self._runs_wait = True
+            if self.turns.is_selected(payload):
+                self.turns.pass_on()
 
     def drain(self) -> None:
         """Stop claiming, cancel model requests, and give each run back when its tool calls have
@@ -136,7 +154,7 @@ class Worker:
         self.services.registry.forget(project_id, tell=tell)
         self.executions.notify_tools_changed(project_id)
 
-    async def _execute(self, execution: Execution, carried: CarriedRun) -> None:
+    async def _execute(self, execution: Execution, carried: CarriedRun, *, limited: bool) -> None:
         lease = execution.leased.lease
         bind_contextvars(
             project=format_id(Prefix.PROJECT, lease.project_id),
@@ -153,7 +171,7 @@ class Worker:
         finally:
             self.services.live.feed.release(carried)
             self.executions.remove(execution)
-            if self._room == 1 or self.draining:
+            if self._room == 1 or self.draining or limited:
                 self.wake()
 
     async def _quarantine(self, error: RunUnreadableError) -> None:
@@ -191,22 +209,28 @@ class Worker:
         if room <= 0:
             return 0
         services, began = self.services, asyncio.get_running_loop().time()
-        engine, mark = services.storage.autocommit, queue.make_mark()
+        engine, mark, after = services.storage.autocommit, queue.make_mark(), self._last_turn
         try:
             if self._claim_one_by_one:
-                claimed = await failed_claims.claim_one_by_one(engine, room, self.lease, mark)
+                claimed = await failed_claims.claim_one_by_one(
+                    engine, room, self.lease, mark, after
+                )
             else:
                 async with engine.connect() as tx:
-                    claimed = await queue.claim(tx, room, self.lease, mark)
+                    claimed = await queue.claim(tx, room, self.lease, mark, after)
         except (*DATABASE_ERRORS, asyncio.CancelledError):
             self.failed_claims.add(mark)
             raise
+        self._last_turn = claimed.find_last_turn(after)
         for state in claimed.states:
             services.live.feed.notify_changed(state.id)
-            self._start(state, CarriedRun(state.project_id, state.id, state.last_seq), began)
+            carried = CarriedRun(state.project_id, state.id, state.last_seq)
+            self._start(state, carried, began, limited=state.id in claimed.limited)
             self._reasons.discard(state.id.hex)
         if not self._reasons:
             self._wake.clear()
         for held in claimed.unreadable:
             await self._quarantine(RunUnreadableError(held.project_id, held.run_id))
-        return len(claimed.states) + len(claimed.unreadable)
+        count = len(claimed.states) + len(claimed.unreadable)
+        self._runs_wait = count == room
+        return count

@@ -91,6 +91,22 @@ class Agent(TypedDict):
     """When this version of the resource was created."""
 
 
+class AgentConcurrency(TypedDict):
+    """The maximum number of running runs of one agent."""
+    agent: str
+    """Name of the agent. It does not have to be registered yet."""
+    max: int
+    """Maximum number of its runs that run at the same time."""
+
+
+class AgentConcurrencyInput(TypedDict):
+    """The maximum number of running runs of one agent."""
+    agent: str
+    """Name of the agent. It does not have to be registered yet."""
+    max: int
+    """Maximum number of its runs that run at the same time."""
+
+
 class AgentList(TypedDict):
     """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
     page, pass `first_id` as `before`."""
@@ -2324,8 +2340,8 @@ class Limits(TypedDict):
     """Maximum cost of the run in US dollars, including its child runs. All models need a known
     price. Null: no limit."""
     deadline_seconds: NotRequired[float | None]
-    """Maximum duration of the run in seconds, from its creation to its end, including waiting
-    times. Null: no deadline."""
+    """Maximum duration of the run in seconds, from its creation or its `start_at` to its end,
+    including waiting times. Null: no deadline."""
     tool_timeout_seconds: NotRequired[float | None]
     """Timeout in seconds for calls of tools that have no `timeout_seconds`. It does not apply to
     tools of type `client`. Null: the default of the deployment."""
@@ -2346,8 +2362,8 @@ class LimitsInput(TypedDict):
     """Maximum cost of the run in US dollars, including its child runs. All models need a known
     price. Null: no limit."""
     deadline_seconds: NotRequired[float | None]
-    """Maximum duration of the run in seconds, from its creation to its end, including waiting
-    times. Null: no deadline."""
+    """Maximum duration of the run in seconds, from its creation or its `start_at` to its end,
+    including waiting times. Null: no deadline."""
     tool_timeout_seconds: NotRequired[float | None]
     """Timeout in seconds for calls of tools that have no `timeout_seconds`. It does not apply to
     tools of type `client`. Null: the default of the deployment."""
@@ -3250,6 +3266,22 @@ class Project(TypedDict):
     """When the project was created."""
 
 
+class ProjectLimits(TypedDict):
+    """The limits of the project. Null: there is no such limit."""
+    object: Literal['limits']
+    """Always `limits`."""
+    running_runs: int | None
+    """Maximum number of runs that run at the same time, including child runs."""
+    queued_runs: int | None
+    """Maximum number of runs with the status `queued`, without child runs."""
+    requests_per_minute: int | None
+    """Maximum number of requests in a minute by all API keys of the project."""
+    concurrency: list[AgentConcurrency]
+    """Limits for single agents, in the order of their names."""
+    updated_at: str | None
+    """When the limits were last set. Null if they were never set."""
+
+
 class ProjectList(TypedDict):
     """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
     page, pass `first_id` as `before`."""
@@ -3292,6 +3324,22 @@ class PutPolicy(TypedDict):
     guardrails: NotRequired[list[GuardrailInput]]
     """Guardrails for every tool call and every run. Runward calls them after the guardrails of
     the tool and the agent. Default: an empty list."""
+
+
+class PutProjectLimits(TypedDict):
+    """The complete limits of the project. A limit that is left out, or null, does not exist."""
+    running_runs: NotRequired[int | None]
+    """Maximum number of runs that run at the same time, including child runs. Runs that wait for
+    approvals, callbacks, clients or child runs do not count. Further runs wait in the queue."""
+    queued_runs: NotRequired[int | None]
+    """Maximum number of runs with the status `queued`, without child runs. Further runs are
+    rejected with 429 `too_many_requests`."""
+    requests_per_minute: NotRequired[int | None]
+    """Maximum number of requests in a minute by all API keys of the project. Further requests
+    are rejected with 429 `too_many_requests`. Requests to `/v1/limits` do not count."""
+    concurrency: NotRequired[list[AgentConcurrencyInput]]
+    """Limits for single agents, up to 100. They apply together with `running_runs`. Default: an
+    empty list."""
 
 
 class PutRetention(TypedDict):
@@ -4693,6 +4741,10 @@ class Run(TypedDict):
     runs at any depth."""
     last_sequence: int
     """Sequence number of the newest event of the run."""
+    priority: int
+    """Priority in the queue, from -100 to 100. Runs with a higher priority start first."""
+    start_at: str | None
+    """Time before which the run does not start. Null: the run can start at once."""
     created_at: str
     """When the run was accepted."""
     started_at: str | None
@@ -5536,6 +5588,14 @@ class StartRun(TypedDict):
     """Context for rules and tools. The model never sees it. Null: no context."""
     metadata: NotRequired[dict[str, JsonValue]]
     """Custom metadata of the run: up to 64 keys and 16 KiB as JSON."""
+    priority: NotRequired[int]
+    """Priority in the queue. Runs with a higher priority start first within the project. It does
+    not affect the runs of other projects. Child runs have the priority of their parent run.
+    Default: 0."""
+    start_at: NotRequired[str | None]
+    """Time before which the run does not start, at most one year ahead. Until then, the run is
+    `queued`. The deadline of the run counts from this time. Null: the run starts as soon as
+    possible."""
     webhook: NotRequired[RunWebhook | None]
     """Webhook for notifications of this run, including the approvals of its child runs. Null:
     only the project's webhook endpoints get notifications."""
@@ -7578,10 +7638,11 @@ ScheduleOverlap: TypeAlias = "Literal['skip', 'queue', 'replace']"
 
 Scope: TypeAlias = "Literal['runs:read', 'runs:write', 'tools:write', 'approvals:decide', 'admin']"
 """Permission of an API key. `runs:read`: read all resources except API keys, webhook
-endpoints, the retention and legal holds. `runs:write`: start, change and erase runs and
-sessions. `tools:write`: change tools, agents, MCP servers, secrets, and the policy.
-`approvals:decide`: decide on approvals and record unknown outcomes. `admin`: manage API
-keys, webhook endpoints, the retention and legal holds. Later versions may add values."""
+endpoints, limits, the retention and legal holds. `runs:write`: start, change and erase
+runs and sessions. `tools:write`: change tools, agents, MCP servers, secrets, and the
+policy. `approvals:decide`: decide on approvals and record unknown outcomes. `admin`:
+manage API keys, webhook endpoints, limits, the retention and legal holds. Later versions
+may add values."""
 
 SessionItem: TypeAlias = 'SessionMessageItem | SessionToolCallItem | SessionToolResultItem | SessionReasoningItem | SessionHostedCallItem'
 """An item of a conversation. Later versions may add types. Clients must ignore unknown

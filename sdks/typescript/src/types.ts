@@ -1587,6 +1587,35 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/limits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the limits
+         * @description Get the limits of the project.
+         *
+         *     Requires the scope `admin`.
+         */
+        get: operations["get_limits"];
+        /**
+         * Replace the limits
+         * @description Replace all limits of the project. They apply to all processes after two seconds. Runs that
+         *     are already running or queued are not affected.
+         *
+         *     Requires the scope `admin`.
+         */
+        put: operations["put_limits"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/retention": {
         parameters: {
             query?: never;
@@ -2315,6 +2344,20 @@ export interface components {
              * @description When this version of the resource was created.
              */
             updated_at: string;
+        };
+        /** @description The maximum number of running runs of one agent. */
+        AgentConcurrency: {
+            /** @description Name of the agent. It does not have to be registered yet. */
+            agent: string;
+            /** @description Maximum number of its runs that run at the same time. */
+            max: number;
+        };
+        /** @description The maximum number of running runs of one agent. */
+        AgentConcurrencyInput: {
+            /** @description Name of the agent. It does not have to be registered yet. */
+            agent: string;
+            /** @description Maximum number of its runs that run at the same time. */
+            max: number;
         };
         /**
          * @description Kind of an agent: `llm` calls a model, and the other kinds are workflows that run other agents. Later versions may add values.
@@ -6369,8 +6412,8 @@ export interface components {
              */
             max_cost_usd?: number | null;
             /**
-             * @description Maximum duration of the run in seconds, from its creation to its end, including waiting
-             *     times. Null: no deadline.
+             * @description Maximum duration of the run in seconds, from its creation or its `start_at` to its
+             *     end, including waiting times. Null: no deadline.
              */
             deadline_seconds?: number | null;
             /**
@@ -6407,8 +6450,8 @@ export interface components {
              */
             max_cost_usd?: number | null;
             /**
-             * @description Maximum duration of the run in seconds, from its creation to its end, including waiting
-             *     times. Null: no deadline.
+             * @description Maximum duration of the run in seconds, from its creation or its `start_at` to its
+             *     end, including waiting times. Null: no deadline.
              */
             deadline_seconds?: number | null;
             /**
@@ -7961,6 +8004,40 @@ export interface components {
             created_at: string;
         };
         /**
+         * @description The limits of the project. Null: there is no such limit.
+         * @example {
+         *       "object": "limits",
+         *       "running_runs": 20,
+         *       "queued_runs": 1000,
+         *       "requests_per_minute": 600,
+         *       "concurrency": [
+         *         {
+         *           "agent": "clerk",
+         *           "max": 2
+         *         }
+         *       ],
+         *       "updated_at": "2026-11-02T09:30:00.125000Z"
+         *     }
+         */
+        ProjectLimits: {
+            /**
+             * @description Always `limits`.
+             * @default limits
+             * @constant
+             */
+            object: "limits";
+            /** @description Maximum number of runs that run at the same time, including child runs. */
+            running_runs: number | null;
+            /** @description Maximum number of runs with the status `queued`, without child runs. */
+            queued_runs: number | null;
+            /** @description Maximum number of requests in a minute by all API keys of the project. */
+            requests_per_minute: number | null;
+            /** @description Limits for single agents, in the order of their names. */
+            concurrency: components["schemas"]["AgentConcurrency"][];
+            /** @description When the limits were last set. Null if they were never set. */
+            updated_at: string | null;
+        };
+        /**
          * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
          *     pass `first_id` as `before`.
          * @example {
@@ -8046,6 +8123,42 @@ export interface components {
              * @default []
              */
             guardrails?: components["schemas"]["GuardrailInput"][];
+        };
+        /**
+         * @description The complete limits of the project. A limit that is left out, or null, does not exist.
+         * @example {
+         *       "concurrency": [
+         *         {
+         *           "agent": "clerk",
+         *           "max": 2
+         *         }
+         *       ],
+         *       "queued_runs": 1000,
+         *       "requests_per_minute": 600,
+         *       "running_runs": 20
+         *     }
+         */
+        PutProjectLimits: {
+            /**
+             * @description Maximum number of runs that run at the same time, including child runs. Runs that wait for
+             *     approvals, callbacks, clients or child runs do not count. Further runs wait in the queue.
+             */
+            running_runs?: number | null;
+            /**
+             * @description Maximum number of runs with the status `queued`, without child runs. Further runs are
+             *     rejected with 429 `too_many_requests`.
+             */
+            queued_runs?: number | null;
+            /**
+             * @description Maximum number of requests in a minute by all API keys of the project. Further requests are
+             *     rejected with 429 `too_many_requests`. Requests to `/v1/limits` do not count.
+             */
+            requests_per_minute?: number | null;
+            /**
+             * @description Limits for single agents, up to 100. They apply together with `running_runs`. Default: an empty list.
+             * @default []
+             */
+            concurrency?: components["schemas"]["AgentConcurrencyInput"][];
         };
         /**
          * @description The complete retention of the project: the number of days for which Runward keeps each class
@@ -10189,6 +10302,8 @@ export interface components {
          *       ],
          *       "waiting_for": [],
          *       "last_sequence": 6,
+         *       "priority": 0,
+         *       "start_at": null,
          *       "created_at": "2026-11-02T09:30:00.125000Z",
          *       "started_at": "2026-11-02T09:30:00.125000Z",
          *       "ended_at": null,
@@ -10265,6 +10380,13 @@ export interface components {
             waiting_for: components["schemas"]["CallbackWait"][];
             /** @description Sequence number of the newest event of the run. */
             last_sequence: number;
+            /**
+             * @description Priority in the queue, from -100 to 100. Runs with a higher priority start first.
+             * @default 0
+             */
+            priority: number;
+            /** @description Time before which the run does not start. Null: the run can start at once. */
+            start_at: string | null;
             /**
              * Format: date-time
              * @description When the run was accepted.
@@ -10622,6 +10744,8 @@ export interface components {
          *           ],
          *           "waiting_for": [],
          *           "last_sequence": 6,
+         *           "priority": 0,
+         *           "start_at": null,
          *           "created_at": "2026-11-02T09:30:00.125000Z",
          *           "started_at": "2026-11-02T09:30:00.125000Z",
          *           "ended_at": null,
@@ -11112,11 +11236,11 @@ export interface components {
         };
         /**
          * @description Permission of an API key. `runs:read`: read all resources except API keys, webhook
-         *     endpoints, the retention and legal holds. `runs:write`: start, change and erase runs and
+         *     endpoints, limits, the retention and legal holds. `runs:write`: start, change and erase runs and
          *     sessions. `tools:write`: change tools,
          *     agents, MCP servers, secrets, and the policy. `approvals:decide`: decide on approvals and record
-         *     unknown outcomes. `admin`: manage API keys, webhook endpoints, the retention and
-         *     legal holds. Later versions may add values.
+         *     unknown outcomes. `admin`: manage API keys, webhook endpoints, limits, the
+         *     retention and legal holds. Later versions may add values.
          * @enum {string}
          */
         Scope: "runs:read" | "runs:write" | "tools:write" | "approvals:decide" | "admin";
@@ -11691,6 +11815,18 @@ export interface components {
             metadata?: {
                 [key: string]: components["schemas"]["JsonValue"];
             };
+            /**
+             * @description Priority in the queue. Runs with a higher priority start first within the project. It does
+             *     not affect the runs of other projects. Child runs have the priority of their parent run. Default: 0.
+             * @default 0
+             */
+            priority?: number;
+            /**
+             * @description Time before which the run does not start, at most one year ahead. Until then, the run is
+             *     `queued`. The deadline of the run counts from this time. Null: the run starts as soon as
+             *     possible.
+             */
+            start_at?: string | null;
             /**
              * @description Webhook for notifications of this run, including the approvals of its child runs. Null: only
              *     the project's webhook endpoints get notifications.
@@ -14261,6 +14397,8 @@ export interface components {
 export type ActionType = components['schemas']['ActionType'];
 export type Actor = components['schemas']['Actor'];
 export type Agent = components['schemas']['Agent'];
+export type AgentConcurrency = components['schemas']['AgentConcurrency'];
+export type AgentConcurrencyInput = components['schemas']['AgentConcurrencyInput'];
 export type AgentKind = components['schemas']['AgentKind'];
 export type AgentList = components['schemas']['AgentList'];
 export type AgentTool = components['schemas']['AgentTool'];
@@ -14493,10 +14631,12 @@ export type Policy = components['schemas']['Policy'];
 export type Problem = components['schemas']['Problem'];
 export type ProblemError = components['schemas']['ProblemError'];
 export type Project = components['schemas']['Project'];
+export type ProjectLimits = components['schemas']['ProjectLimits'];
 export type ProjectList = components['schemas']['ProjectList'];
 export type ProviderData = components['schemas']['ProviderData'];
 export type PutLegalHold = components['schemas']['PutLegalHold'];
 export type PutPolicy = components['schemas']['PutPolicy'];
+export type PutProjectLimits = components['schemas']['PutProjectLimits'];
 export type PutRetention = components['schemas']['PutRetention'];
 export type PutSecret = components['schemas']['PutSecret'];
 export type Readiness = components['schemas']['Readiness'];
@@ -18631,6 +18771,83 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    get_limits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The limits of the project. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectLimits"];
+                };
+            };
+            /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
+            304: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    put_limits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PutProjectLimits"];
+            };
+        };
+        responses: {
+            /** @description The limits of the project. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProjectLimits"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
             422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];

@@ -94,7 +94,7 @@ async def _accept(
         return await start(storage, registry, queue, principal, body, request_key)
 
     current = with_current_agent(registry, principal.project_id, accept)
-    found = await accept_once(storage, request_key, current)
+    found = await accept_once(storage, principal, request_key, current)
     if found.run.erased_at is not None:
         raise not_found.RunErasedError
     return found

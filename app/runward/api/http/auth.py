@@ -2,16 +2,25 @@
 the console's own page can use its session cookie."""
 
 from dataclasses import dataclass
+from math import ceil
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Request
 
 from runward.api.http.requests import ApiRequest, get_services
-from runward.domain.errors import ForbiddenError, InsufficientScopeError, UnauthenticatedError
+from runward.domain.errors import (
+    ForbiddenError,
+    InsufficientScopeError,
+    TooManyRequestsError,
+    UnauthenticatedError,
+)
 from runward.domain.registry import console_access
 from runward.domain.registry.scopes import READ_APPROVALS, READ_RUNS, READ_TOOLS, Principal, Scope
+from runward.store.access import limits
 
 MAX_TOKEN_BYTES: Final = 1024
+LIMITS_PATH: Final = "/v1/limits"
+"""Requests to this path do not count, so that an admin can always raise the limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +83,8 @@ async def _authenticate(request: ApiRequest) -> Principal:
 
 
 async def authenticate_key(request: Request) -> Principal:
-    """Return the principal of the key in the header. Raises UnauthenticatedError."""
+    """Return the principal of the key in the header. Raises UnauthenticatedError and
+    TooManyRequestsError."""
     token = read_bearer_token(request)
     services = get_services(request)
     access, queue = services.access, services.queue
@@ -82,7 +92,29 @@ async def authenticate_key(request: Request) -> Principal:
     if principal is None:
         raise UnauthenticatedError("The API key is not valid.", token_given=True)
     queue.watch_project(principal.project_id)
+    uncounted = request.scope["path"] == LIMITS_PATH
+    if principal.limits.requests_per_minute is not None and not uncounted:
+        await _count_request(request, principal)
     return principal
+
+
+async def _count_request(request: Request, principal: Principal) -> None:
+    """Count the request, and add the headers of the limit to its response
+    (draft-ietf-httpapi-ratelimit-headers-10). Raises TooManyRequestsError."""
+    async with get_services(request).storage.connect() as tx:
+        count = await limits.count_request(tx, principal.project_id)
+    if count is None:  # the limit was removed
+        return
+    remaining, seconds = max(0, count.limit - count.requests), ceil(count.seconds_left)
+    request.state.response_headers += [
+        (b"ratelimit-policy", b'"project";q=%d;w=60' % count.limit),
+        (b"ratelimit", b'"project";r=%d;t=%d' % (remaining, seconds)),
+    ]
+    if count.requests > count.limit:
+        raise TooManyRequestsError(
+            f"The project has sent {count.limit} requests in this minute, its maximum.",
+            retry_after=count.seconds_left,
+        )
 
 
 def read_bearer_token(request: Request) -> str:

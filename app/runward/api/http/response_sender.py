@@ -38,6 +38,8 @@ class ResponseSender:
         self._head: Message | None = None
         """The status and headers, until the first part of the body."""
         self.request_id = _read_request_id(scope)
+        self.more_headers: list[tuple[bytes, bytes]] = []
+        """Headers of the response that do not depend on its handler."""
         self.for_head = scope["method"] == "HEAD"
         self.started = False
         self.status: int | None = None
@@ -75,6 +77,7 @@ class ResponseSender:
         headers = [
             *head.get("headers", ()),
             *added,
+            *self.more_headers,
             (b"x-request-id", self.request_id.encode()),
             _CONTENT_TYPE_OPTIONS,
         ]

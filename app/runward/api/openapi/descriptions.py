@@ -51,6 +51,7 @@ TAGS: Final[Mapping[str, str]] = {
     "Callbacks": "Callback URLs for tools that return 202 and submit the result later.",
     "Webhook endpoints": "Addresses that receive notifications of the project's events, and the "
     "deliveries of these notifications.",
+    "Limits": "The share of the deployment's capacity that the project can use.",
     "Retention": "How long Runward keeps data, legal holds that keep it longer, and erasures of "
     "everything with the same metadata.",
     "Budgets": "Limits of the cost of models in each day or month.",

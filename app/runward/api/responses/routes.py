@@ -157,7 +157,7 @@ async def _start_response(
         )
 
     current = with_current_agent(registry, principal.project_id, start)
-    accepted = await accept_once(storage, request_key, current)
+    accepted = await accept_once(storage, principal, request_key, current)
     run = accepted.run
     if run.erased_at is not None:
         raise not_found.RunErasedError

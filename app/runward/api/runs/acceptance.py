@@ -20,7 +20,7 @@ from runward.domain.run.sessions import ConflictMode, Place
 from runward.domain.run.status import RunStatus
 from runward.services import Registry, RunQueue, Storage
 from runward.store import codec
-from runward.store.access import idempotency
+from runward.store.access import idempotency, limits
 from runward.store.postgres.db import Tx, sqlstate
 from runward.store.runs import continuation, sessions, views
 from runward.store.runs.queue import AcceptedRun, AgentChangedError, NewRun, insert_run
@@ -41,11 +41,18 @@ class AcceptResult:
 
 
 async def accept_once(
-    storage: Storage, request_key: IdempotentRequest, start: Callable[[], Awaitable[AcceptResult]]
+    storage: Storage,
+    principal: Principal,
+    request_key: IdempotentRequest,
+    start: Callable[[], Awaitable[AcceptResult]],
 ) -> AcceptResult:
-    """Accept a run once. `start` accepts the run and stores the key in the same transaction."""
+    """Accept a run once. `start` accepts the run and stores the key in the same transaction. Raises
+    TooManyRequestsError if the queue of the project is full."""
     if request_key.key is not None and (kept := await _replay(storage, request_key)) is not None:
         return kept
+    if (most := principal.limits.queued_runs) is not None:
+        async with storage.connect() as tx:
+            await limits.ensure_queue_room(tx, principal.project_id, most)
     try:
         return await start()
     except (DBAPIError, e.SessionBusyError) as error:
@@ -170,6 +177,8 @@ def build_view(new: NewRun, accepted: AcceptedRun) -> RunView:
         context=state.context,
         metadata=new.metadata,
         last_seq=len(new.changes.events),
+        priority=new.priority or 0,
+        start_at=new.start_at,
         created_at=accepted.at,
         started_at=accepted.at if new.lease else None,
         ended_at=None,
@@ -201,7 +210,7 @@ async def accept_continuation(
         accepted = await _accept(storage, queue, new, found.session_id)
         return replace(accepted, run=replace(accepted.run, agent=found.agent))
 
-    return await accept_once(storage, request_key, start)
+    return await accept_once(storage, principal, request_key, start)
 
 
 async def _accept(

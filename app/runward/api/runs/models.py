@@ -196,6 +196,10 @@ class Run(ResponseModel):
     runs at any depth."""
     last_sequence: int
     """Sequence number of the newest event of the run."""
+    priority: int = 0
+    """Priority in the queue, from -100 to 100. Runs with a higher priority start first."""
+    start_at: datetime | None = None
+    """Time before which the run does not start. Null: the run can start at once."""
     created_at: datetime
     """When the run was accepted."""
     started_at: datetime | None

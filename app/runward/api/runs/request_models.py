@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
-from runward.api.http.models import Metadata, RequestModel, with_example
+from runward.api.http.models import Metadata, RequestModel, UtcDatetime, with_example
 from runward.api.registry.agent_fields import AgentFields
 from runward.api.runs.input_models import Input, build_items
 from runward.domain.ids import Prefix, SessionId, parse_id
@@ -25,6 +25,8 @@ _RUN_FIELDS = {
     "metadata",
     "session_id",
     "on_conflict",
+    "priority",
+    "start_at",
     "webhook",
 }
 """Fields that a request may set together with `agent`. The agent defines all others."""
@@ -65,6 +67,13 @@ class StartRun(AgentFields, _RunFields):
     """Context for rules and tools. The model never sees it. Null: no context."""
     metadata: Metadata = Field(default_factory=dict[str, JsonValue])
     """Custom metadata of the run: up to 64 keys and 16 KiB as JSON."""
+    priority: Annotated[int, Field(ge=-100, le=100)] = 0
+    """Priority in the queue. Runs with a higher priority start first within the project. It does
+    not affect the runs of other projects. Child runs have the priority of their parent run."""
+    start_at: UtcDatetime | None = None
+    """Time before which the run does not start, at most one year ahead. Until then, the run is
+    `queued`. The deadline of the run counts from this time. Null: the run starts as soon as
+    possible."""
     webhook: RunWebhook | None = None
     """Webhook for notifications of this run, including the approvals of its child runs. Null: only
     the project's webhook endpoints get notifications."""

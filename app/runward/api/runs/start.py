@@ -1,7 +1,8 @@
 """`POST /v1/runs`: start a run, and the commit that accepts it."""
 
 from dataclasses import replace
-from typing import Annotated
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
 
 from fastapi import Header, Request, Response
 from structlog.contextvars import bind_contextvars
@@ -27,6 +28,7 @@ from runward.api.runs.answers import make_headers, read_run, render_accepted, wa
 from runward.api.runs.models import Run
 from runward.api.runs.request_models import StartRun
 from runward.api.runs.resolution import ResolvedAgent, resolve_agent
+from runward.domain.errors import FieldError, InvalidRequestError
 from runward.domain.events.kinds import RunStartedEvent
 from runward.domain.events.run_data import RunOrigin
 from runward.domain.ids import Prefix, RunId, format_id
@@ -43,6 +45,9 @@ from runward.store.runs.queue import AcceptedRun, NewRun
 from runward.tracing import write_trace
 
 routes = make_router("Runs")
+
+MAX_START_DELAY: Final = timedelta(days=366)
+"""Maximum time until the `start_at` of a run."""
 
 
 @routes.post(
@@ -113,6 +118,8 @@ async def accept(
     """Accept a run. When this returns, the run and its first event are committed. Raises
     AppErrors."""
 
+    _check_start(body.start_at)
+
     async def start() -> AcceptResult:
         ensure_may_define(principal, body.tools)
         resolved = await resolve_agent(storage, registry, principal.project_id, body)
@@ -123,9 +130,15 @@ async def accept(
         return await accept_in_session(storage, queue, new, *session)
 
     current = with_current_agent(registry, principal.project_id, start)
-    accepted = await accept_once(storage, request_key, current)
+    accepted = await accept_once(storage, principal, request_key, current)
     bind_contextvars(run=format_id(Prefix.RUN, accepted.run.id))
     return accepted
+
+
+def _check_start(start_at: datetime | None) -> None:
+    """Raises InvalidRequestError."""
+    if start_at is not None and start_at > datetime.now(UTC) + MAX_START_DELAY:
+        raise InvalidRequestError(errors=[FieldError("start_at", "must be at most one year ahead")])
 
 
 def build_new_run(
@@ -163,6 +176,9 @@ def build_new_run(
         metadata=body.metadata,
         agent_version=resolved.version,
         continued_from=continued_from,
+        priority=body.priority,
+        start_at=body.start_at,
+        may_lease=body.start_at is None and not principal.limits.restricts_claims,
         needs_current_agent=resolved.version is not None,
     )
 
@@ -170,7 +186,7 @@ def build_new_run(
 async def accept_immediately(queue: RunQueue, new: NewRun) -> AcceptResult:
     """Accept a run that waits for no other run. If this process has capacity, it leases the run in
     the same commit."""
-    lease = queue.reserve_place()
+    lease = new.may_lease and queue.reserve_place()
     new = replace(new, lease=lease)
     if lease:
         new.changes.add(RunStartedEvent({}))

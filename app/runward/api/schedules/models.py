@@ -68,6 +68,12 @@ def _check_time_zone(value: str) -> str:
     return value
 
 
+def _check_run(value: StartRun) -> StartRun:
+    if value.start_at is not None:
+        raise ValueError("must not have start_at, because each run starts at its slot")
+    return value
+
+
 class CreateSchedule(RequestModel):
     """A schedule to create. It must have exactly one of `cron`, `at` and `after_seconds`."""
 
@@ -84,7 +90,7 @@ class CreateSchedule(RequestModel):
     """Time of the only run. It must be in the future, by at most ten years."""
     after_seconds: Annotated[int, Field(ge=1, le=int(MAX_AHEAD.total_seconds()))] | None = None
     """Seconds until the only run, counted from this request."""
-    run: StartRun
+    run: Annotated[StartRun, AfterValidator(_check_run)]
     """Request of each run, as in `POST /v1/runs`. Runward validates it now, and again for each
     slot. At most 64 KiB as JSON."""
     overlap: ScheduleOverlap = ScheduleOverlap.SKIP

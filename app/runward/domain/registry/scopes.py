@@ -6,21 +6,22 @@ from enum import StrEnum
 from typing import Final
 
 from runward.domain.ids import KeyId, ProjectId
+from runward.domain.limits import NO_LIMITS, ProjectLimits
 
 
 class Scope(StrEnum):
     """Permission of an API key. `runs:read`: read all resources except API keys, webhook
-    endpoints, the retention and legal holds. `runs:write`: start, change and erase runs and
+    endpoints, limits, the retention and legal holds. `runs:write`: start, change and erase runs and
     sessions. `tools:write`: change tools,
     agents, MCP servers, secrets, and the policy. `approvals:decide`: decide on approvals and record
-    unknown outcomes. `admin`: manage API keys, webhook endpoints, the retention and
-    legal holds."""
+    unknown outcomes. `admin`: manage API keys, webhook endpoints, limits, the
+    retention and legal holds."""
 
     RUNS_READ = "runs:read"
     RUNS_WRITE = "runs:write"  # start, continue and cancel runs; sessions, input, client results
     TOOLS_WRITE = "tools:write"  # tools, agents, MCP servers
     APPROVALS_DECIDE = "approvals:decide"  # decide on approvals, record unknown outcomes
-    ADMIN = "admin"  # keys, webhook endpoints, retention, legal holds; see `Principal.operator`
+    ADMIN = "admin"  # keys, webhook endpoints, limits, retention, holds; see `Principal.operator`
 
 
 READ_RUNS: Final = (Scope.RUNS_READ, Scope.RUNS_WRITE)
@@ -41,6 +42,7 @@ class Principal:
     key_name: str
     scopes: frozenset[Scope]
     operator: bool = False
+    limits: ProjectLimits = NO_LIMITS
     session: bytes | None = field(default=None, repr=False, compare=False)
     """The digest of the console session's token. None: the request contained the key itself."""
 

@@ -59,8 +59,8 @@ class Limits(Frozen):
     """Maximum cost of the run in US dollars, including its child runs. All models need a known
     price. Null: no limit."""
     deadline_seconds: Annotated[float, Field(ge=1, le=31_536_000)] | None = None
-    """Maximum duration of the run in seconds, from its creation to its end, including waiting
-    times. Null: no deadline."""
+    """Maximum duration of the run in seconds, from its creation or its `start_at` to its
+    end, including waiting times. Null: no deadline."""
     tool_timeout_seconds: Seconds | None = None
     """Timeout in seconds for calls of tools that have no `timeout_seconds`. It does not apply to
     tools of type `client`. Null: the default of the deployment."""

@@ -12,9 +12,10 @@ from typing import Final
 from sqlalchemy import delete, func, insert, select
 
 from runward.domain.registry.scopes import Principal
+from runward.store.access import limits
 from runward.store.access.keys import IS_VALID, principal_from_row
 from runward.store.postgres.db import Tx
-from runward.store.postgres.tables import api_keys, console_sessions, projects
+from runward.store.postgres.tables import api_keys, console_sessions, project_limits, projects
 
 LIFETIME: Final = timedelta(hours=12)
 MAX_PER_KEY: Final = 100
@@ -73,9 +74,11 @@ async def get_session(tx: Tx, digest: bytes) -> ConsoleSession | None:
             projects.c.name.label("project_name"),
             _session.expires_at.label("session_ends"),
             _key.expires_at.label("key_ends"),
+            *limits.COLUMNS,
         )
         .join_from(console_sessions, api_keys)
         .join(projects, projects.c.id == _key.project_id)
+        .outerjoin(project_limits, limits.of_project(api_keys))
         .where(_session.token_hmac == digest, _session.expires_at > func.clock_timestamp())
         .where(IS_VALID)
     )

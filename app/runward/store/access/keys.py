@@ -16,11 +16,12 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 
 from runward.domain.ids import KeyId, ProjectId
 from runward.domain.registry.scopes import Principal, Scope
+from runward.store.access import limits
 from runward.store.access.vault import Vault
 from runward.store.postgres.columns import RowMapping
 from runward.store.postgres.db import Tx, mint, select_page
 from runward.store.postgres.engine import AsyncEngine
-from runward.store.postgres.tables import api_keys, projects
+from runward.store.postgres.tables import api_keys, project_limits, projects
 
 DEFAULT_PROJECT: Final = ProjectId(UUID(int=0))
 """The project `default`. A key of this project with the scope `admin` belongs to the operator."""
@@ -85,7 +86,10 @@ async def authenticate(tx: Tx, key_digest: bytes) -> Principal | None:
                 api_keys.c.name,
                 api_keys.c.scopes,
                 (used.is_(None) | (used < func.now() - USE_INTERVAL)).label("use_is_due"),
-            ).where(api_keys.c.secret_hmac == key_digest, IS_VALID)
+                *limits.COLUMNS,
+            )
+            .join_from(api_keys, project_limits, limits.of_project(api_keys), isouter=True)
+            .where(api_keys.c.secret_hmac == key_digest, IS_VALID)
         )
     ).one_or_none()
     if row is None:
@@ -99,7 +103,15 @@ def principal_from_row(row: Any, session: bytes | None = None) -> Principal:
     """Return the principal of a key. `session`: the digest of a console session's token."""
     scopes = frozenset(Scope(scope) for scope in row.scopes)
     operator = row.project_id == DEFAULT_PROJECT and Scope.ADMIN in scopes
-    return Principal(ProjectId(row.project_id), KeyId(row.id), row.name, scopes, operator, session)
+    return Principal(
+        ProjectId(row.project_id),
+        KeyId(row.id),
+        row.name,
+        scopes,
+        operator,
+        limits.read_limits(row),
+        session,
+    )
 
 
 async def is_valid(tx: Tx, project_id: ProjectId, key_id: KeyId) -> bool:

@@ -1,4 +1,4 @@
-"""The tables of runs and sessions. Only the package `store` and migrations/ know their columns.
+"""The tables of runs. Only the package `store` and migrations/ know their columns.
 
 In every table of a tenant, `project_id` is the first column of the primary key. JSON that is only
 stored and returned has the type `json`, which keeps the exact text. `jsonb` is for JSON that is
@@ -18,7 +18,6 @@ from sqlalchemy import (
     Column,
     Double,
     ForeignKey,
-    ForeignKeyConstraint,
     Index,
     Integer,
     PrimaryKeyConstraint,
@@ -31,7 +30,6 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 
 from runward.domain.events.values import ApprovalStatus
-from runward.domain.run.sessions import ConflictMode
 from runward.domain.run.state import ACTION_PHASES, CallPhase, SegmentKind
 from runward.domain.run.status import OPEN, TERMINAL, RunStatus
 from runward.store.postgres.budget_tables import budgets
@@ -46,6 +44,7 @@ from runward.store.postgres.columns import (
     project_column,
     run_foreign_key,
 )
+from runward.store.postgres.limit_tables import project_limits
 from runward.store.postgres.registry_tables import (
     agent_versions,
     agents,
@@ -63,6 +62,7 @@ from runward.store.postgres.registry_tables import (
 )
 from runward.store.postgres.retention_tables import erasures, legal_holds, retention_cursors
 from runward.store.postgres.schedule_tables import INDEXES_OF_RUNS, schedule_slots, schedules
+from runward.store.postgres.session_tables import session_items, sessions
 from runward.store.postgres.webhook_tables import webhook_deliveries, webhook_endpoints
 
 __all__ = [
@@ -80,6 +80,7 @@ __all__ = [
     "legal_holds",
     "mcp_servers",
     "metadata",
+    "project_limits",
     "project_policies",
     "projects",
     "remembered_decisions",
@@ -102,39 +103,6 @@ __all__ = [
 
 OPEN_STATUSES: Final = list_values(OPEN)
 """Statuses of runs that have not ended, for `status IN (…)`."""
-
-sessions = Table(
-    "sessions",
-    metadata,
-    Column("project_id", Uuid, ForeignKey("projects.id"), nullable=False),
-    Column("id", Uuid, nullable=False),
-    Column("name", Text),
-    Column("metadata", JSONB, nullable=False, server_default=text("'{}'")),
-    Column("state", JSONB, nullable=False, server_default=text("'{}'")),
-    Column("on_conflict", Text, nullable=False, server_default=text("'queue'")),
-    Column("last_seq", BigInteger, nullable=False, server_default=text("0")),
-    Column("forked_from", Uuid),
-    Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
-    Column("updated_at", TIMESTAMP, nullable=False, server_default=NOW),
-    PrimaryKeyConstraint("project_id", "id"),
-    enum_check("on_conflict", ConflictMode),
-)
-
-session_items = Table(
-    "session_items",
-    metadata,
-    project_column(),
-    Column("session_id", Uuid, nullable=False),
-    Column("seq", BigInteger, nullable=False),
-    Column("run_id", Uuid, nullable=False),
-    Column("items", JSON, nullable=False),
-    Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
-    PrimaryKeyConstraint("project_id", "session_id", "seq"),
-    ForeignKeyConstraint(
-        ["project_id", "session_id"], ["sessions.project_id", "sessions.id"], ondelete="CASCADE"
-    ),
-    Index("session_items_run", "project_id", "run_id"),
-)
 
 runs = Table(
     "runs",
@@ -172,6 +140,9 @@ runs = Table(
     Column("claims", SmallInteger, nullable=False, server_default=text("0")),
     Column("lost_leases", SmallInteger, nullable=False, server_default=text("0")),
     Column("available_at", TIMESTAMP, nullable=False, server_default=NOW),
+    # The client's wishes about the start: runs with a higher priority are claimed first.
+    Column("priority", SmallInteger, nullable=False, server_default=text("0")),
+    Column("start_at", TIMESTAMP),
     # Changes by anyone other than the worker, and the event log.
     Column("version", BigInteger, nullable=False, server_default=text("0")),
     Column("last_seq", Integer, nullable=False, server_default=text("0")),
@@ -206,7 +177,14 @@ runs = Table(
         name="ended_iff_terminal",
     ),
     partial_index("runs_queued", "available_at", where="status = 'queued'"),
-    partial_index("runs_in_progress", "id", where="status = 'in_progress'"),
+    partial_index(
+        "runs_project_queue",
+        "project_id",
+        "priority",
+        "available_at",
+        where="status = 'queued' AND available_at < 'infinity'",
+    ),
+    partial_index("runs_running", "project_id", "id", where="status = 'in_progress'"),
     partial_index(
         "runs_deadline",
         "deadline_at",

@@ -29,8 +29,8 @@ from runward.store.runs.queue import NewRun
 # toward its limits.
 _READ_STOPPED: Final = text(
     """
-SELECT r.agent, r.agent_version, r.config, r.metadata, r.erase_at_end,
-  r.incomplete_details ->> 'reason' AS reason,
+SELECT r.agent, r.agent_version, r.config, r.metadata, r.priority,
+  r.erase_at_end,  r.incomplete_details ->> 'reason' AS reason,
   CASE WHEN r.session_seq IS NOT NULL THEN r.session_id END AS session_id,
   coalesce((SELECT max(i.turn) FROM run_items i
     WHERE i.project_id = r.project_id AND i.run_id = r.id AND i.seq <= 0), 0) AS turns_before,
@@ -129,6 +129,7 @@ async def prepare(
         metadata=row.metadata,
         agent_version=row.agent_version,
         continued_from=run_id,
+        priority=row.priority,
         erase_at_end=row.erase_at_end,
     )
     return PreparedContinuation(run, session, state.agent)

@@ -20,6 +20,7 @@ from runward.store.postgres.db import (
 from runward.store.postgres.engine import AsyncEngine
 from runward.store.runs.queue import (
     CLAIM_STEPS,
+    NO_TURN,
     ClaimedRuns,
     HeldLease,
     claim_values,
@@ -49,12 +50,17 @@ async def return_claims(tx: Tx, marks: Sequence[UUID]) -> list[UUID]:
 
 
 async def claim_one_by_one(
-    engine: AsyncEngine, count: int, lease: timedelta, mark: UUID | None = None
+    engine: AsyncEngine,
+    count: int,
+    lease: timedelta,
+    mark: UUID | None = None,
+    after: UUID = NO_TURN,
 ) -> ClaimedRuns:
     """Claim runs with one statement for each run, so that a run that fails does not affect the
     others. Use it after `claim` has failed."""
+    values = claim_values(count, lease, mark, after)
     async with engine.connect() as tx:
-        rows = (await tx.execute(_CLAIM_WITHOUT_STATE, claim_values(count, lease, mark))).all()
+        rows = (await tx.execute(_CLAIM_WITHOUT_STATE, values)).all()
     claimed = ClaimedRuns()
     for row in rows:
         held = HeldLease(ProjectId(row.project_id), RunId(row.id), row.fence)

@@ -106,7 +106,7 @@ WITH s AS (
     status = coalesce(s.status, r.status),
     lease_expires_at = CASE WHEN s.status IS NULL THEN r.lease_expires_at END,
     available_at = CASE WHEN s.status = 'queued' AND r.status = 'queued'
-      THEN least(r.available_at, clock_timestamp())
+      THEN greatest(r.start_at, least(r.available_at, clock_timestamp()))
       WHEN s.status = 'queued' THEN clock_timestamp() ELSE r.available_at END,
     cancel_requested_at = CASE WHEN s.cancel_requested
       THEN coalesce(r.cancel_requested_at, clock_timestamp()) ELSE r.cancel_requested_at END,

@@ -22,6 +22,7 @@ from runward.store.postgres.columns import RowMapping, insert_select, recordset,
 from runward.store.postgres.db import Tx
 from runward.store.postgres.held_connection import FrequentStatement
 from runward.store.postgres.tables import runs
+from runward.store.runs.fair_claims import CANDIDATES, find_last_turn
 from runward.store.runs.queries import STATE, load, parse_state
 from runward.store.runs.records import NEW_RECORDS, Records, rows_to_json
 
@@ -35,10 +36,11 @@ claims continued to run, but were too slow to renew the leases."""
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A run to accept. `lease`: whether the accepting process also claims the run. `waits`: whether
-    the run waits until the earlier runs of its session or its schedule have ended. `erase_at_end`:
-    whether its content is erased after it has ended. `needs_current_agent`: whether the run is
-    accepted only if `agent_version` is still the current version of its agent."""
+    """A run to accept. `may_lease`: whether it may start without joining the queue. `lease`:
+    whether the accepting process also claims the run. `waits`: whether the run waits until the
+    earlier runs of its session or its schedule have ended. `erase_at_end`: whether its content is
+    erased after it has ended. `needs_current_agent`: whether the run is accepted only if
+    `agent_version` is still the current version of its agent."""
 
     state: RunState
     """The state before the first event. Its version and fence are those of a new run."""
@@ -47,6 +49,10 @@ class NewRun:
     agent_version: int | None = None
     continued_from: RunId | None = None
     schedule_id: UUID | None = None
+    priority: int | None = 0
+    """None: the priority of the parent run."""
+    start_at: datetime | None = None
+    may_lease: bool = True
     lease: bool = False
     waits: bool = False
     erase_at_end: bool = False
@@ -71,6 +77,8 @@ _ORIGIN: Final = RowMapping(
         "agent_version",
         "continued_from",
         "schedule_id",
+        "priority",
+        "start_at",
         "tool_names",
         "erase_at_end",
     ),
@@ -98,13 +106,17 @@ _INSERTED: Final = {
     "tool_versions": "coalesce((SELECT json_object_agg(t.name, t.version) FROM tools t"
     " WHERE t.project_id = s.project_id AND t.deleted_at IS NULL"
     " AND t.name = ANY(s.tool_names)), '{}')",
-    "available_at": "CASE WHEN s.waits THEN 'infinity' ELSE clock_timestamp() END",
+    "priority": "coalesce(s.priority, (SELECT p.priority FROM runs p"
+    " WHERE p.project_id = s.project_id AND p.id = s.parent_run_id))",
+    "available_at": "CASE WHEN s.waits THEN 'infinity'"
+    " ELSE greatest(s.start_at, clock_timestamp()) END",
     "fence": "CASE WHEN s.lease THEN 1 ELSE 0 END",
     "claims": "CASE WHEN s.lease THEN 1 ELSE 0 END",
     "lease_expires_at": "CASE WHEN s.lease THEN clock_timestamp() + CAST(:lease AS interval) END",
     "started_at": "CASE WHEN s.lease THEN statement_timestamp() END",
     "last_seq": "s.k",
-    "deadline_at": "statement_timestamp() + make_interval(secs => s.deadline)",
+    "deadline_at": "greatest(s.start_at, statement_timestamp())"
+    " + make_interval(secs => s.deadline)",
     "created_at": "statement_timestamp()",
 }
 
@@ -199,17 +211,12 @@ async def insert_run(tx: Tx, new: NewRun, lease: timedelta) -> AcceptedRun:
 # calls and the conversation as they were before (READ COMMITTED). In this case, `consistent` is
 # false. `b` is the row as it was before.
 CLAIM_STEPS: Final = f"""
-WITH c AS (
-  SELECT project_id, id FROM runs
-  WHERE status = 'queued' AND available_at <= statement_timestamp() AND claims < :max_claims
-    AND lost_leases < :max_lost
-  ORDER BY available_at LIMIT :count FOR UPDATE SKIP LOCKED
-), r AS (
+WITH {CANDIDATES}, r AS (
   UPDATE runs r SET status = 'in_progress', fence = r.fence + 1, claims = r.claims + 1,
     lease_expires_at = clock_timestamp() + CAST(:lease AS interval),
     last_write_id = CAST(:mark AS uuid),
     started_at = coalesce(r.started_at, clock_timestamp()), last_seq = r.last_seq + 1
-  FROM c WHERE r.project_id = c.project_id AND r.id = c.id
+  FROM claimed c WHERE r.project_id = c.project_id AND r.id = c.id
   RETURNING r.*, clock_timestamp() AS at
 ), events AS (
   INSERT INTO run_events (project_id, run_id, seq, type, data, created_at)
@@ -222,9 +229,14 @@ CLAIM: Final = text(
     + STATE
     + """,
   (SELECT (b.version, b.fence + 1) = (r.version, r.fence) FROM runs b
-    WHERE b.project_id = r.project_id AND b.id = r.id) AS consistent
+    WHERE b.project_id = r.project_id AND b.id = r.id) AS consistent,
+  r.project_id IN (SELECT project_id FROM limited) AS limited
 FROM r"""
 )
+
+
+NO_TURN: Final = UUID(int=0)
+"""The turn before the first claim of a worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +255,12 @@ class ClaimedRuns:
 
     states: list[RunState] = field(default_factory=list[RunState])
     unreadable: list[HeldLease] = field(default_factory=list[HeldLease])
+    limited: set[RunId] = field(default_factory=set[RunId])
+    """The runs of projects with limits. When one of them ends, another one may start."""
+
+    def find_last_turn(self, after: UUID) -> UUID:
+        """Return the project after which the next claim continues. `after`: that of this claim."""
+        return find_last_turn(after, {one.project_id for one in (*self.states, *self.unreadable)})
 
 
 def make_mark() -> UUID:
@@ -251,10 +269,12 @@ def make_mark() -> UUID:
     return UUID(int=randbits(64))
 
 
-async def claim(tx: Tx, count: int, lease: timedelta, mark: UUID | None = None) -> ClaimedRuns:
-    """Claim up to `count` runs under new fences, oldest first, and load them. `mark`: the value by
-    which `return_claims` finds the runs."""
-    rows = (await tx.execute(CLAIM, claim_values(count, lease, mark))).mappings().all()
+async def claim(
+    tx: Tx, count: int, lease: timedelta, mark: UUID | None = None, after: UUID = NO_TURN
+) -> ClaimedRuns:
+    """Claim up to `count` runs under new fences, and load them. Projects take turns, beginning with
+    the project after `after`. `mark`: the value by which `return_claims` finds the runs."""
+    rows = (await tx.execute(CLAIM, claim_values(count, lease, mark, after))).mappings().all()
     claimed = ClaimedRuns()
     for row in rows:
         held = HeldLease(ProjectId(row["project_id"]), RunId(row["id"]), row["fence"])
@@ -265,12 +285,14 @@ async def claim(tx: Tx, count: int, lease: timedelta, mark: UUID | None = None) 
             continue
         if state is not None:
             claimed.states.append(state)
+            if row["limited"]:
+                claimed.limited.add(state.id)
     return claimed
 
 
-def claim_values(count: int, lease: timedelta, mark: UUID | None) -> dict[str, Any]:
+def claim_values(count: int, lease: timedelta, mark: UUID | None, after: UUID) -> dict[str, Any]:
     limits = {"max_claims": MAX_CLAIMS, "max_lost": MAX_LOST_LEASES}
-    return {"count": count, "lease": lease, "mark": mark, **limits}
+    return {"count": count, "lease": lease, "mark": mark, "after": after, **limits}
 
 
 async def load_if_leased(tx: Tx, held: HeldLease) -> RunState | None:

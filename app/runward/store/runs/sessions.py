@@ -103,7 +103,7 @@ _WAKE_END: Final = """
   WHERE r.status = 'queued' AND r.available_at = 'infinity' AND r.started_at IS NULL
   LIMIT :batch FOR UPDATE OF r SKIP LOCKED
 ), woken AS (
-  UPDATE runs r SET available_at = clock_timestamp() FROM due
+  UPDATE runs r SET available_at = greatest(r.start_at, clock_timestamp()) FROM due
   WHERE r.project_id = due.project_id AND r.id = due.id
   RETURNING r.id
 ), hint AS MATERIALIZED (

@@ -58,6 +58,8 @@ class RunView:
     context: JsonObject | None
     metadata: JsonObject
     last_seq: int
+    priority: int
+    start_at: datetime | None
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None

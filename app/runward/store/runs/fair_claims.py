@@ -1,0 +1,125 @@
+"""SQL that selects the runs of a claim. Projects take turns, so that a project with many queued
+runs does not delay the runs of other projects.
+
+A claim reads the queue of each project separately, in the order of priority and age. It takes one
+run of each project, then a second run of each, and so on. The next claim of the worker continues
+with the project after the last one. See docs/decisions/fair-claims.md.
+"""
+
+from typing import Final
+from uuid import UUID
+
+SCAN: Final = 1_000
+"""Maximum number of queued runs of a project that a claim reads if agents have limits."""
+_IN_QUEUE: Final = "r.status = 'queued' AND r.available_at < 'infinity'"
+"""SQL condition of the index `runs_project_queue`: runs that do not wait for another run."""
+# `levels` contains the priorities in the queue of the project, highest first. Only the index
+# `runs_project_queue` has the order of the rows, so PostgreSQL cannot prefer the index of the age.
+# The rows are locked one after the other until the limit is reached, because nothing sorts them.
+_QUEUE: Final = f"""
+    WITH RECURSIVE levels AS (
+      (SELECT r.priority FROM runs r WHERE {_IN_QUEUE} AND r.project_id = {{project}}
+        ORDER BY r.priority DESC LIMIT 1)
+      UNION ALL
+      SELECT n.priority FROM levels v CROSS JOIN LATERAL (
+        SELECT r.priority FROM runs r WHERE {_IN_QUEUE} AND r.project_id = {{project}}
+          AND r.priority < v.priority ORDER BY r.priority DESC LIMIT 1) n
+    )
+    SELECT q.* FROM levels v CROSS JOIN LATERAL (
+      SELECT r.id, r.active_agent FROM runs r WHERE {_IN_QUEUE} AND r.project_id = {{project}}
+        AND (r.priority, r.available_at) >= (v.priority, '-infinity')
+        AND (r.priority, r.available_at) <= (v.priority, statement_timestamp())
+        AND r.claims < :max_claims AND r.lost_leases < :max_lost
+      ORDER BY r.priority, r.available_at LIMIT {{limit}} {{lock}}) q
+    LIMIT {{limit}}"""
+
+
+def _read_queue(project: str, limit: str, lock: str = "") -> str:
+    """Return a query of the first claimable runs of a project."""
+    return _QUEUE.format(project=project, limit=limit, lock=lock)
+
+
+# In the order of the queue, the runs whose agents have not reached their limits. Each of them
+# increases the number of running runs of its agent.
+_ALLOWED: Final = f"""
+    SELECT x.id FROM (
+      SELECT q.*, row_number() OVER (PARTITION BY q.active_agent ORDER BY q.place) AS number
+      FROM (SELECT q.*, row_number() OVER () AS place
+        FROM ({_read_queue("l.project_id", str(SCAN))}) q) q
+    ) x LEFT JOIN (
+      SELECT r.active_agent, count(*) AS running FROM runs r
+      WHERE r.status = 'in_progress' AND r.project_id = l.project_id GROUP BY r.active_agent
+    ) b ON b.active_agent = x.active_agent
+    WHERE coalesce(x.number + coalesce(b.running, 0) <= CAST(l.agents ->> x.active_agent AS int),
+      true)
+    ORDER BY x.place LIMIT greatest(m.room, 0)"""
+# `turns` visits the projects with queued runs in the order of their IDs, beginning after the last
+# claim, until enough of them have claimable runs. `shares` contains the number of runs to claim of
+# each project. Only these are locked, so that claims of other workers find the next ones. `claimed`
+# contains the same rows as `c`. Only there, PostgreSQL expects few rows, and looks up each of them.
+#
+# Claims of a project with limits exclude each other, so that they count the same running runs. If
+# another claim holds the lock, or was committed after this statement began, the project has no
+# turn.
+CANDIDATES: Final = f"""
+RECURSIVE turns AS (
+  SELECT CAST(:after AS uuid) AS project_id, false AS wrapped, 0 AS turn, 0 AS claimable,
+    0 AS ready, CAST(NULL AS bigint) AS claims, CAST(NULL AS uuid[]) AS allowed
+  WHERE EXISTS (
+    SELECT FROM runs WHERE status = 'queued' AND available_at <= statement_timestamp())
+  UNION ALL
+  SELECT n.project_id, n.wrapped, t.turn + 1, c.claimable, t.ready + least(c.claimable, 1),
+    l.claims, a.allowed
+  FROM turns t CROSS JOIN LATERAL (
+    (SELECT r.project_id, t.wrapped FROM runs r WHERE {_IN_QUEUE} AND r.project_id > t.project_id
+      AND (NOT t.wrapped OR r.project_id <= CAST(:after AS uuid)) ORDER BY r.project_id LIMIT 1)
+    UNION ALL
+    (SELECT r.project_id, true FROM runs r WHERE {_IN_QUEUE} AND NOT t.wrapped
+      AND r.project_id <= CAST(:after AS uuid) ORDER BY r.project_id LIMIT 1)
+    LIMIT 1
+  ) n LEFT JOIN project_limits l ON l.project_id = n.project_id
+  CROSS JOIN LATERAL (
+    SELECT least(CAST(:count AS int) - t.ready, l.running_runs - (
+      SELECT CAST(count(*) AS int) FROM (SELECT FROM runs r WHERE r.status = 'in_progress'
+        AND r.project_id = l.project_id LIMIT l.running_runs) running)) AS room
+  ) m CROSS JOIN LATERAL (
+    SELECT CASE WHEN l.agents IS NOT NULL THEN ARRAY({_ALLOWED}) END AS allowed
+  ) a CROSS JOIN LATERAL (
+    SELECT CASE WHEN a.allowed IS NULL THEN (
+      SELECT CAST(count(*) AS int) FROM ({_read_queue("n.project_id", "greatest(m.room, 0)")}) q
+    ) ELSE cardinality(a.allowed) END AS claimable
+  ) c
+  WHERE t.ready < CAST(:count AS int)
+), shares AS MATERIALIZED (
+  SELECT project_id, claims, allowed, count(*) AS share FROM (
+    SELECT t.project_id, t.claims, t.allowed
+    FROM turns t CROSS JOIN LATERAL generate_series(1, t.claimable) AS round
+    ORDER BY round, t.turn LIMIT CAST(:count AS int)) s
+  GROUP BY project_id, claims, allowed
+), limited AS MATERIALIZED (
+  SELECT l.project_id FROM shares s
+  JOIN project_limits l ON l.project_id = s.project_id AND l.claims = s.claims
+  FOR NO KEY UPDATE OF l SKIP LOCKED
+), counted AS (
+  UPDATE project_limits l SET claims = l.claims + 1 FROM limited
+  WHERE l.project_id = limited.project_id
+), c AS MATERIALIZED (
+  SELECT s.project_id, q.id FROM shares s CROSS JOIN LATERAL (
+    {_read_queue("s.project_id", "s.share", "FOR UPDATE SKIP LOCKED")}) q
+  WHERE s.allowed IS NULL
+    AND (s.claims IS NULL OR s.project_id IN (SELECT project_id FROM limited))
+  UNION ALL
+  SELECT s.project_id, q.id FROM shares s CROSS JOIN LATERAL (
+    SELECT o.id FROM unnest(s.allowed) WITH ORDINALITY a(id, n)
+    JOIN runs o ON o.project_id = s.project_id AND o.id = a.id AND o.status = 'queued'
+    WHERE a.n BETWEEN 1 AND s.share FOR UPDATE OF o SKIP LOCKED) q
+  WHERE s.allowed IS NOT NULL AND s.project_id IN (SELECT project_id FROM limited)
+), claimed AS (
+  SELECT project_id, id FROM unnest(ARRAY(SELECT project_id FROM c), ARRAY(SELECT id FROM c))
+    WITH ORDINALITY c(project_id, id, n) WHERE n BETWEEN 1 AND CAST(:count AS int)
+)"""
+
+
+def find_last_turn(after: UUID, projects: set[UUID]) -> UUID:
+    """Return the project of a claim that had the last turn. The next claim continues after it."""
+    return max(projects, key=lambda project: (project <= after, project), default=after)
