@@ -35,6 +35,7 @@ from runward.domain.events.values import ApprovalStatus
 from runward.domain.run.sessions import ConflictMode
 from runward.domain.run.state import ACTION_PHASES, CallPhase, SegmentKind
 from runward.domain.run.status import OPEN, TERMINAL, RunStatus
+from runward.store.postgres.audit_tables import audit_chains, audit_entries
 from runward.store.postgres.columns import (
     NOW,
     TIMESTAMP,
@@ -71,6 +72,8 @@ __all__ = [
     "agents",
     "api_keys",
     "approvals",
+    "audit_chains",
+    "audit_entries",
     "console_sessions",
     "deployment",
     "erasures",
