@@ -1,7 +1,6 @@
 """The audit log in the database: one chain for each project, in which every change is noticed."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from runward.domain.json import JsonObject, compact
 from runward.domain.registry.scopes import Principal
 from runward.domain.retention import DataClass, HoldKind, RetentionLimits
 from runward.store.access import audit, holds, keys
-from runward.store.access.audit import Actor, AuditEntry, AuditFilter, Change
+from runward.store.access.audit import AuditActor, AuditEntry, AuditFilter, Change
 from runward.store.postgres.db import mint
 from runward.store.retention import cleaner
 from runward.store.retention.cleaner import Removed
@@ -23,7 +22,7 @@ from tests.db.store import PROJECT, Store
 from tests.db.test_outside import alone
 from tests.db.test_retention import A_DAY, ended
 
-ACTOR = Actor.from_request(
+ACTOR = AuditActor.from_principal(
     Principal(PROJECT, KeyId(mint()), "ci", frozenset()), "192.0.2.7", "req_1"
 )
 CHANGE = Change(
@@ -113,21 +112,21 @@ async def test_a_change_of_each_field_is_noticed(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
+    "numbers",
     [
-        pytest.param(lambda all_: [all_[0], all_[2]], id="removed"),
-        pytest.param(lambda all_: [all_[0], all_[2], all_[1]], id="reordered"),
-        pytest.param(lambda all_: [all_[0], all_[0], all_[1]], id="repeated"),
-        pytest.param(lambda all_: [{**all_[1], "number": 1}], id="renumbered"),
+        pytest.param((1, 3), id="removed"),
+        pytest.param((1, 3, 2), id="reordered"),
+        pytest.param((1, 1, 2), id="repeated"),
     ],
 )
 async def test_missing_and_moved_entries_are_noticed(
-    store: Store, change: Callable[[list[JsonObject]], list[JsonObject]]
+    store: Store, numbers: tuple[int, ...]
 ) -> None:
     for _ in range(3):
         await append(store)
+    found = await exported(store)
     with pytest.raises(BrokenChainError):
-        verify_chain(change(await exported(store)))
+        verify_chain(found[number - 1] for number in numbers)
 
 
 async def test_equal_content_has_different_digests(store: Store) -> None:
@@ -234,5 +233,5 @@ async def test_entries_are_found_by_their_fields(store: Store) -> None:
 
 async def test_an_address_that_is_no_address_is_not_recorded() -> None:
     principal = Principal(PROJECT, KeyId(mint()), "ci", frozenset())
-    assert Actor.from_request(principal, "unknown", "req_1").ip_address is None
-    assert Actor.from_request(principal, "2001:DB8::1", "req_1").ip_address == "2001:db8::1"
+    assert AuditActor.from_principal(principal, "unknown", "req_1").ip_address is None
+    assert AuditActor.from_principal(principal, "2001:DB8::1", "req_1").ip_address == "2001:db8::1"

@@ -53,6 +53,8 @@ TAGS: Final[Mapping[str, str]] = {
     "deliveries of these notifications.",
     "Retention": "How long Runward keeps data, legal holds that keep it longer, and erasures of "
     "everything with the same metadata.",
+    "Audit log": "Who changed which resource of the project, when and from where, as a chain of "
+    "hashes.",
     "Keys": "API keys of the project.",
     "Projects": "Projects of this deployment, for operators.",
     "Service": "Capabilities, health, and metrics of this deployment.",

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse
 from starlette.routing import Route
 
+from runward.api.http.audit import AuditDep
 from runward.api.http.auth import ToolsWriter
 from runward.api.http.dependencies import AccessDep, RegistryDep, StorageDep
 from runward.api.http.idempotency import RequestKey, has_stored_response, respond_once
@@ -81,6 +82,7 @@ async def start_mcp_login(
     registry: RegistryDep,
     access: AccessDep,
     request_key: RequestKey,
+    audit: AuditDep,
     name: McpServerPath,
     login: StartMcpLogin | None = None,
 ) -> Response:
@@ -102,6 +104,7 @@ async def start_mcp_login(
         back = login is not None and login.return_to_console
         pending = started.pending.model_copy(update={"return_to_console": back})
         await _store_oauth(tx, storage, former, {"pending": pending, "login_error": None})
+        await audit.record(tx, "mcp_server.login_started", name)
         until = datetime.fromtimestamp(started.pending.expires_at, UTC)
         return McpLogin(server=name, url=started.url, expires_at=until)
 
@@ -110,7 +113,11 @@ async def start_mcp_login(
 
 @routes.delete("/mcp_servers/{name}/login", status_code=204, summary="Log out from an MCP server")
 async def delete_mcp_login(
-    principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: McpServerPath
+    principal: ToolsWriter,
+    storage: StorageDep,
+    registry: RegistryDep,
+    audit: AuditDep,
+    name: McpServerPath,
 ) -> None:
     """Delete the tokens of a login. Calls of the server's tools fail until a person logs in again.
     The tools stay registered."""
@@ -121,6 +128,7 @@ async def delete_mcp_login(
         if isinstance(server.credentials(storage.vault).oauth, StoredOAuth):
             none = {"pending": None, "login": None, "login_error": None}
             await _store_oauth(tx, storage, server, none)
+        await audit.record(tx, "mcp_server.logged_out", name)
     forget_caches(registry, principal.project_id)
 
 

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from fastapi import Response
 
+from runward.api.http.audit import AuditDep
 from runward.api.http.auth import ToolsReader, ToolsWriter
 from runward.api.http.dependencies import RegistryDep, StorageDep
 from runward.api.http.idempotency import RequestKey, has_stored_response, respond_once
@@ -49,6 +50,7 @@ async def register_mcp_server(
     storage: StorageDep,
     registry: RegistryDep,
     request_key: RequestKey,
+    audit: AuditDep,
     server: RegisterMcpServer,
 ) -> Response:
     """Register an MCP server. Runward connects to the server and adds its tools to the project. If
@@ -68,7 +70,9 @@ async def register_mcp_server(
         newest = seal_newest_token(storage, principal.project_id, spec, filled, tokens)
         made = await mcp_servers.add_server(tx, principal.project_id, spec, sealed, listed, newest)
         await mcp_servers.sync_tools(tx, storage.vault, made, signing.make_secret)
-        return render_server(storage, made)
+        created = render_server(storage, made)
+        await audit.record(tx, "mcp_server.created", spec.name, after=created)
+        return created
 
     headers = {"Location": f"/v1/mcp_servers/{spec.name}"}
     shown = await respond_once(storage, request_key, register, status=201, headers=headers)
@@ -101,6 +105,7 @@ async def update_mcp_server(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
+    audit: AuditDep,
     name: McpServerPath,
     patch: UpdateMcpServer,
 ) -> McpServer:
@@ -117,8 +122,10 @@ async def update_mcp_server(
         newest = seal_newest_token(storage, principal.project_id, spec, filled, tokens)
         changed = await mcp_servers.update_server(tx, former, spec, sealed, listed, newest)
         await mcp_servers.sync_tools(tx, storage.vault, changed, signing.make_secret)
+        shown = render_server(storage, former), render_server(storage, changed)
+        await audit.record(tx, "mcp_server.updated", name, before=shown[0], after=shown[1])
     forget_caches(registry, principal.project_id)
-    return render_server(storage, changed)
+    return shown[1]
 
 
 @routes.post(
@@ -132,6 +139,7 @@ async def refresh_mcp_server(
     storage: StorageDep,
     registry: RegistryDep,
     request_key: RequestKey,
+    audit: AuditDep,
     name: McpServerPath,
 ) -> Response:
     """List the tools of an MCP server again. Tools that have changed get a new version, and tools
@@ -147,7 +155,9 @@ async def refresh_mcp_server(
         former = await lock_unchanged(tx, before)
         made = await mcp_servers.store_list(tx, former, listed)
         await mcp_servers.sync_tools(tx, storage.vault, made, signing.make_secret)
-        return render_server(storage, made)
+        listed_before, after = render_server(storage, former), render_server(storage, made)
+        await audit.record(tx, "mcp_server.refreshed", name, before=listed_before, after=after)
+        return after
 
     shown = await respond_once(storage, request_key, refresh)
     forget_caches(registry, principal.project_id)
@@ -156,12 +166,20 @@ async def refresh_mcp_server(
 
 @routes.delete("/mcp_servers/{name}", status_code=204)
 async def delete_mcp_server(
-    principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: McpServerPath
+    principal: ToolsWriter,
+    storage: StorageDep,
+    registry: RegistryDep,
+    audit: AuditDep,
+    name: McpServerPath,
 ) -> None:
     """Delete an MCP server and its tools. Runs that use the tools no longer see them."""
     async with storage.begin() as tx:
-        if not await mcp_servers.delete_server(tx, principal.project_id, name):
+        former = await mcp_servers.get_server(tx, principal.project_id, name, lock=True)
+        if former is None:
             raise not_found.McpServerNotFoundError
+        before = render_server(storage, former)
+        await mcp_servers.delete_server(tx, principal.project_id, name)
+        await audit.record(tx, "mcp_server.deleted", name, before=before)
     forget_caches(registry, principal.project_id)
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import Path, Response
 
+from runward.api.http.audit import AuditDep
 from runward.api.http.auth import RunsReader, RunsWriter
 from runward.api.http.dependencies import StorageDep
 from runward.api.http.idempotency import RequestKey, respond_once
@@ -103,12 +104,16 @@ async def update_conversation(
 
 @routes.delete("/conversations/{conversation_id}")
 async def delete_conversation(
-    principal: RunsWriter, storage: StorageDep, conversation_id: ConversationPath
+    principal: RunsWriter,
+    storage: StorageDep,
+    audit: AuditDep,
+    conversation_id: ConversationPath,
 ) -> DeletedConversation:
     """Delete a conversation with its items. Its runs are kept. If a run of the conversation is
     open, Runward refuses the request with 409 `session_busy`."""
     async with storage.begin() as tx:
         await sessions.delete(tx, principal.project_id, conversation_id)
+        await audit.record(tx, "session.deleted", format_id(Prefix.SESSION, conversation_id))
     return DeletedConversation(id=format_id(Prefix.CONVERSATION, conversation_id))
 
 

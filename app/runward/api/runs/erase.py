@@ -4,6 +4,7 @@ from contextlib import suppress
 
 import structlog
 
+from runward.api.http.audit import Audit
 from runward.api.http.idempotency import IdempotentRequest
 from runward.api.runs.answers import load_content
 from runward.api.runs.cancel import cancel
@@ -18,7 +19,13 @@ from runward.store.runs import erasure
 log = structlog.get_logger()
 
 
-async def erase(storage: Storage, queue: RunQueue, project_id: ProjectId, run_id: RunId) -> None:
+async def erase(
+    storage: Storage,
+    queue: RunQueue,
+    project_id: ProjectId,
+    run_id: RunId,
+    audit: Audit | None = None,
+) -> None:
     """Cancel the run if it is open, and erase its content and that of its child runs. Raises
     RunNotFoundError, RunErasedError, LegalHoldError, and ConflictError for a child run."""
     async with storage.connect() as tx:
@@ -33,6 +40,8 @@ async def erase(storage: Storage, queue: RunQueue, project_id: ProjectId, run_id
         await cancel(storage, queue, project_id, run_id)
     async with storage.begin() as tx:
         await erasure.erase(tx, project_id, run_id)
+        if audit is not None:
+            await audit.record(tx, "run.erased", format_id(Prefix.RUN, run_id), run_id=run_id)
 
 
 async def finish_unstored(

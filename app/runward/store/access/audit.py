@@ -61,7 +61,7 @@ COUNT_DUE: Final = text(
 
 
 @dataclass(frozen=True, slots=True)
-class Actor:
+class AuditActor:
     """Who changes something, and from where. `ip_address` and `request_id`: None outside of
     requests."""
 
@@ -72,13 +72,15 @@ class Actor:
     request_id: str | None = None
 
     @classmethod
-    def from_request(cls, principal: Principal, host: str | None, request_id: str) -> "Actor":
+    def from_principal(
+        cls, principal: Principal, host: str | None = None, request_id: str | None = None
+    ) -> "AuditActor":
         """`host`: the address of the client. A proxy may send any text."""
         kind = ActorType.KEY if principal.session is None else ActorType.CONSOLE_SESSION
         return cls(kind, principal.key_id, principal.key_name, _parse_address(host), request_id)
 
 
-OPERATOR: Final = Actor(ActorType.OPERATOR)
+OPERATOR: Final = AuditActor(ActorType.OPERATOR)
 
 
 def _parse_address(host: str | None) -> str | None:
@@ -174,7 +176,7 @@ def render(entry: AuditEntry) -> JsonObject:
     }
 
 
-async def append(tx: Tx, project_id: ProjectId, actor: Actor, change: Change) -> None:
+async def append(tx: Tx, project_id: ProjectId, actor: AuditActor, change: Change) -> None:
     """Append an entry. Call this at the end of the transaction, because other changes of the
     project that are recorded wait from here until its end."""
     chain = (await tx.execute(_LOCK_CHAIN, {"project_id": project_id})).one()

@@ -41,16 +41,14 @@ class StoredPolicy:
         )
 
 
-async def get_policy(tx: Tx, project_id: ProjectId) -> StoredPolicy:
+async def get_policy(tx: Tx, project_id: ProjectId, *, lock: bool = False) -> StoredPolicy:
+    """`lock`: lock the policy until the transaction ends."""
     ends = project_policies.c.rotated_at + ROTATION_OVERLAP
     left = cast(func.extract("epoch", ends - func.clock_timestamp()), Double)
-    row = (
-        await tx.execute(
-            select(project_policies, left.label("former_seconds")).where(
-                project_policies.c.project_id == project_id
-            )
-        )
-    ).one_or_none()
+    query = select(project_policies, left.label("former_seconds")).where(
+        project_policies.c.project_id == project_id
+    )
+    row = (await tx.execute(query.with_for_update() if lock else query)).one_or_none()
     return StoredPolicy() if row is None else _policy_from_row(row)
 
 

@@ -127,8 +127,8 @@ FROM ({counted} LIMIT :count) AS counted"""
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """The result of a batch. `rows`: runs, events, tool calls, deliveries or audit entries. `more`: whether
-    another batch may follow at once."""
+    """The result of a batch. `rows`: runs, events, tool calls, deliveries or audit entries. `more`:
+    whether another batch may follow at once."""
 
     rows: int = 0
     more: bool = False
@@ -167,7 +167,7 @@ async def remove_batch(
     """Remove a batch of a class. If another transaction changes the retention or the holds of the
     project, or removes the same class, do nothing. No statement waits for a lock of a run."""
     project = (await tx.execute(_LOCK_PROJECT, {"project_id": project_id})).one_or_none()
-    days = project and limits.find_days(data_class, project.retention)
+    days = None if project is None else limits.find_days(data_class, project.retention)
     if days is None:
         return Removed()
     values = {"project_id": project_id, "days": days}
