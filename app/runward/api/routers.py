@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from runward.api import probes, service, workers
+from runward.api import budgets, probes, service, workers
 from runward.api.approvals import decision, inbox
 from runward.api.approvals import routes as approvals
 from runward.api.audit import routes as audit_log
@@ -57,6 +57,7 @@ ROUTERS: Final = (
     webhooks.routes,
     retention.routes,
     audit_log.routes,
+    budgets.routes,
     keys.routes,
     keys.projects,
     service.routes,

@@ -39,6 +39,7 @@ class Prefix(StrEnum):
     SCHEDULE = "sched"
     SCHEDULE_SLOT = "slot"
     AUDIT_ENTRY = "aud"
+    BUDGET = "bud"
 
 
 def format_id(prefix: Prefix, value: UUID) -> str:

@@ -93,6 +93,7 @@ class ProjectPolicy:
     guardrails: tuple[Guardrail, ...]
     all_secrets: tuple[str, ...]
     overlap_ends: float = inf
+    has_budgets: bool = False
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -112,7 +113,9 @@ class PolicyCache(ProjectCache[ProjectPolicy]):
                 vault.derive_guard_secret(project_id, one) for one in stored.generations
             )
             overlap_ends = signing.end_of_overlap(stored.former_seconds)
-            return ProjectPolicy(stored.hooks, stored.guardrails, secrets, overlap_ends)
+            return ProjectPolicy(
+                stored.hooks, stored.guardrails, secrets, overlap_ends, stored.has_budgets
+            )
 
         super().__init__(read)
 

@@ -55,6 +55,7 @@ TAGS: Final[Mapping[str, str]] = {
     "everything with the same metadata.",
     "Audit log": "Who changed which resource of the project, when and from where, as a chain of "
     "hashes.",
+    "Budgets": "Limits of the cost of models in each day or month.",
     "Keys": "API keys of the project.",
     "Projects": "Projects of this deployment, for operators.",
     "Service": "Capabilities, health, and metrics of this deployment.",
