@@ -1,19 +1,20 @@
 """The audit log in the database: one chain for each project, in which every change is noticed."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from pydantic_core import from_json
 from sqlalchemy import text
 
-from runward.domain.audit import BrokenChainError, verify_chain
+from runward.domain.audit import AuditAction, BrokenChainError, verify_chain
 from runward.domain.ids import KeyId, RunId
 from runward.domain.json import JsonObject, compact
 from runward.domain.registry.scopes import Principal
 from runward.domain.retention import DataClass, HoldKind, RetentionLimits
 from runward.store.access import audit, holds, keys
-from runward.store.access.audit import AuditActor, AuditEntry, AuditFilter, Change
+from runward.store.access.audit import AuditActor, AuditChange, AuditEntry, AuditFilter
 from runward.store.postgres.db import mint
 from runward.store.retention import cleaner
 from runward.store.retention.cleaner import Removed
@@ -22,15 +23,16 @@ from tests.db.store import PROJECT, Store
 from tests.db.test_outside import alone
 from tests.db.test_retention import A_DAY, ended
 
-ACTOR = AuditActor.from_principal(
-    Principal(PROJECT, KeyId(mint()), "ci", frozenset()), "192.0.2.7", "req_1"
+PRINCIPAL = Principal(
+    PROJECT, KeyId(mint()), "ci", frozenset(), address="192.0.2.7", request_id="req_1"
 )
-CHANGE = Change(
-    "agent.updated", "clerk", 2, {"model": "a", "tools": []}, {"model": "b", "tools": []}
+ACTOR = AuditActor.from_principal(PRINCIPAL)
+CHANGE = AuditChange(
+    AuditAction.AGENT_UPDATED, "clerk", 2, {"model": "a", "tools": []}, {"model": "b", "tools": []}
 )
 
 
-async def append(store: Store, change: Change = CHANGE) -> None:
+async def append(store: Store, change: AuditChange = CHANGE) -> None:
     async with store.pool.begin() as tx:
         await audit.append(tx, PROJECT, ACTOR, change)
 
@@ -137,7 +139,9 @@ async def test_equal_content_has_different_digests(store: Store) -> None:
 
 async def test_the_chain_verifies_after_the_erasure_of_a_run(store: Store) -> None:
     [run_id] = await ended(store)
-    about = Change("approval.edited", "apr_1", after={"arguments": "sha256:1"}, run_id=run_id)
+    about = AuditChange(
+        AuditAction.APPROVAL_EDITED, "apr_1", after={"arguments": "sha256:1"}, run_id=run_id
+    )
     await append(store)
     await append(store, about)
     await append(store)
@@ -218,10 +222,10 @@ async def test_entries_are_kept_forever_by_default(store: Store) -> None:
 
 async def test_entries_are_found_by_their_fields(store: Store) -> None:
     await append(store)
-    await append(store, Change("run.cancelled", "run_1", run_id=RunId(mint())))
+    await append(store, AuditChange(AuditAction.RUN_CANCELLED, "run_1", run_id=RunId(mint())))
     created = [one.created_at for one in await entries(store)]
     for filter_, numbers in (
-        (AuditFilter(action="run.cancelled"), [2]),
+        (AuditFilter(action=AuditAction.RUN_CANCELLED), [2]),
         (AuditFilter(actor=ACTOR.key_id), [1, 2]),
         (AuditFilter(actor=mint()), []),
         (AuditFilter(resource_type="agent", resource_id="clerk"), [1]),
@@ -232,6 +236,6 @@ async def test_entries_are_found_by_their_fields(store: Store) -> None:
 
 
 async def test_an_address_that_is_no_address_is_not_recorded() -> None:
-    principal = Principal(PROJECT, KeyId(mint()), "ci", frozenset())
-    assert AuditActor.from_principal(principal, "unknown", "req_1").ip_address is None
-    assert AuditActor.from_principal(principal, "2001:DB8::1", "req_1").ip_address == "2001:db8::1"
+    for address, shown in (("unknown", None), ("2001:DB8::1", "2001:db8::1")):
+        actor = AuditActor.from_principal(replace(PRINCIPAL, address=address))
+        assert actor.ip_address == shown

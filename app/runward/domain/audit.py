@@ -11,13 +11,17 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from runward.domain.json import JsonObject, compute_digest, is_same_json, to_compact_json
+from runward.domain.json import JsonObject, compact, compute_digest, is_same_json, to_compact_json
 
 UNHASHED: Final = frozenset({"before", "after", "salt", "hash"})
 """Members of an entry that its hash does not cover. `before_digest` and `after_digest` cover the
 content."""
 MAX_FIELD_BYTES: Final = 16_384
 """A longer field of a resource, as JSON in UTF-8, is replaced by its digest."""
+MAX_INTEGER: Final = 2**53 - 1
+MIN_FRACTION: Final = 1e-4
+"""All common JSON libraries write integers up to `MAX_INTEGER`, and fractions from `MIN_FRACTION`
+to `MAX_INTEGER`, with the same digits and without an exponent."""
 
 
 class ActorType(StrEnum):
@@ -27,6 +31,58 @@ class ActorType(StrEnum):
     KEY = "key"
     CONSOLE_SESSION = "console_session"
     OPERATOR = "operator"
+
+
+class AuditAction(StrEnum):
+    """What happened: the type of the resource, and a verb."""
+
+    AGENT_CREATED = "agent.created"
+    AGENT_UPDATED = "agent.updated"
+    AGENT_DELETED = "agent.deleted"
+    APPROVAL_APPROVED = "approval.approved"
+    APPROVAL_EDITED = "approval.edited"
+    APPROVAL_REJECTED = "approval.rejected"
+    APPROVAL_RESPONDED = "approval.responded"
+    BUDGET_CREATED = "budget.created"
+    BUDGET_UPDATED = "budget.updated"
+    BUDGET_DELETED = "budget.deleted"
+    CONSOLE_SESSION_CREATED = "console_session.created"
+    CONSOLE_SESSION_REFUSED = "console_session.refused"
+    CONSOLE_SESSION_DELETED = "console_session.deleted"
+    ERASURE_CREATED = "erasure.created"
+    KEY_CREATED = "key.created"
+    KEY_REVOKED = "key.revoked"
+    LEGAL_HOLD_CREATED = "legal_hold.created"
+    LEGAL_HOLD_UPDATED = "legal_hold.updated"
+    LEGAL_HOLD_DELETED = "legal_hold.deleted"
+    MCP_SERVER_CREATED = "mcp_server.created"
+    MCP_SERVER_UPDATED = "mcp_server.updated"
+    MCP_SERVER_REFRESHED = "mcp_server.refreshed"
+    MCP_SERVER_DELETED = "mcp_server.deleted"
+    MCP_SERVER_LOGIN_STARTED = "mcp_server.login_started"
+    MCP_SERVER_LOGGED_OUT = "mcp_server.logged_out"
+    POLICY_UPDATED = "policy.updated"
+    PROJECT_CREATED = "project.created"
+    RETENTION_UPDATED = "retention.updated"
+    RUN_CANCELLED = "run.cancelled"
+    RUN_ERASED = "run.erased"
+    SCHEDULE_CREATED = "schedule.created"
+    SCHEDULE_UPDATED = "schedule.updated"
+    SCHEDULE_DELETED = "schedule.deleted"
+    SECRET_CREATED = "secret.created"  # noqa: S105
+    SECRET_UPDATED = "secret.updated"  # noqa: S105
+    SECRET_DELETED = "secret.deleted"  # noqa: S105
+    SESSION_DELETED = "session.deleted"
+    SIGNING_SECRET_ROTATED = "signing_secret.rotated"  # noqa: S105
+    TOOL_CREATED = "tool.created"
+    TOOL_UPDATED = "tool.updated"
+    TOOL_DELETED = "tool.deleted"
+    TOOL_SECRET_ROTATED = "tool.secret_rotated"  # noqa: S105
+    TOOL_CALL_RESOLVED = "tool_call.resolved"
+    WEBHOOK_ENDPOINT_CREATED = "webhook_endpoint.created"
+    WEBHOOK_ENDPOINT_UPDATED = "webhook_endpoint.updated"
+    WEBHOOK_ENDPOINT_DELETED = "webhook_endpoint.deleted"
+    WEBHOOK_ENDPOINT_SECRET_ROTATED = "webhook_endpoint.secret_rotated"  # noqa: S105
 
 
 class BrokenChainError(ValueError):
@@ -62,9 +118,29 @@ def select_changes(
 
 def _shorten(content: JsonObject | None) -> JsonObject | None:
     return content and {
-        name: compute_digest(value) if len(to_compact_json(value)) > MAX_FIELD_BYTES else value
+        name: compute_digest(value)
+        if len(to_compact_json(value)) > MAX_FIELD_BYTES
+        else make_portable(value)
         for name, value in content.items()
     }
+
+
+def make_portable(value: JsonValue) -> JsonValue:
+    """Return the value without numbers that JSON libraries write in different ways, so that
+    programs in other languages compute the same digest. A text with the number replaces them."""
+    match value:
+        case dict():
+            return {name: make_portable(one) for name, one in value.items()}
+        case list():
+            return [make_portable(one) for one in value]
+        case float() if value.is_integer() and abs(value) <= MAX_INTEGER:
+            return int(value)
+        case float() if not MIN_FRACTION <= abs(value) <= MAX_INTEGER:
+            return compact(value)
+        case int() if abs(value) > MAX_INTEGER:
+            return compact(value)
+        case _:
+            return value
 
 
 def digest_content(salt: str, content: JsonObject | None) -> str | None:

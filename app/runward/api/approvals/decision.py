@@ -3,7 +3,6 @@
 from fastapi import Response
 
 from runward.api.approvals.models import Approval
-from runward.api.http.audit import AuditDep
 from runward.api.http.auth import ApprovalsDecider
 from runward.api.http.dependencies import RunQueueDep, StorageDep
 from runward.api.http.idempotency import RequestKey, respond_once
@@ -26,7 +25,6 @@ async def decide_approval(
     storage: StorageDep,
     queue: RunQueueDep,
     request_key: RequestKey,
-    audit: AuditDep,
     approval_id: ApprovalPath,
     decision: Decision,
 ) -> Response:
@@ -37,9 +35,7 @@ async def decide_approval(
 
     async def decide(tx: Tx) -> Approval:
         nonlocal run_id
-        decided = await decisions.decide(
-            tx, storage.vault, principal, approval_id, decision, audit.actor
-        )
+        decided = await decisions.decide(tx, storage.vault, principal, approval_id, decision)
         run_id = decided.run_id
         return Approval.from_row(decided)
 

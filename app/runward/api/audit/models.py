@@ -10,7 +10,7 @@ from runward.api.http.models import (
     ResponseModel,
     with_example,
 )
-from runward.domain.audit import ActorType
+from runward.domain.audit import ActorType, AuditAction
 from runward.domain.json import JsonObject
 from runward.store.access import audit
 from runward.store.access.audit import Chain
@@ -56,7 +56,7 @@ class AuditEntry(ResponseModel):
         actor={"type": "key", "id": KEY_ID, "name": "deploy"},
         ip_address="192.0.2.7",
         request_id="req_5c0e3f6a7b9d4e1f8a2b3c4d5e6f7a8b",
-        action="agent.updated",
+        action=AuditAction.AGENT_UPDATED,
         resource={"type": "agent", "id": "clerk", "version": 2},
         run_id=None,
         before={"model": "openai:gpt-5", "version": 1},
@@ -84,7 +84,8 @@ class AuditEntry(ResponseModel):
     request_id: str | None
     """ID of the request, as in its `X-Request-Id` header. Null outside of requests."""
     action: str
-    """Type of the resource, and what happened to it, such as `agent.updated`."""
+    """Type of the resource, and what happened to it, such as `agent.updated`. Later
+    versions add actions."""
     resource: AuditedResource
     """The resource that was changed."""
     run_id: str | None

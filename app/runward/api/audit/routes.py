@@ -13,6 +13,7 @@ from runward.api.http.models import UtcDatetime
 from runward.api.http.paging import Page, Pagination
 from runward.api.http.routes import make_router
 from runward.domain import errors as e
+from runward.domain.audit import AuditAction
 from runward.domain.errors import FieldError
 from runward.domain.ids import Prefix, ProjectId, parse_id
 from runward.domain.json import to_compact_json
@@ -30,11 +31,10 @@ routes = make_router("Audit log")
 
 def _read_filter(
     action: Annotated[
-        str | None,
+        AuditAction | None,
         Query(
-            max_length=64,
             description="Return only entries with this action.",
-            examples=["agent.updated"],
+            examples=[AuditAction.AGENT_UPDATED],
         ),
     ] = None,
     actor_id: Annotated[

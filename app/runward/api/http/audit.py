@@ -7,13 +7,12 @@ from fastapi import Depends, Request
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from runward.api.http.problems import get_request_id
 from runward.api.http.requests import ApiRequest
+from runward.domain.audit import AuditAction
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.json import JsonObject
-from runward.domain.registry.scopes import Principal
 from runward.store.access import audit
-from runward.store.access.audit import AuditActor, Change
+from runward.store.access.audit import AuditActor, AuditChange
 from runward.store.postgres.db import Tx
 
 
@@ -32,7 +31,7 @@ class Audit:
     async def record(
         self,
         tx: Tx,
-        action: str,
+        action: AuditAction,
         resource: str,
         *,
         before: BaseModel | JsonObject | None = None,
@@ -40,12 +39,12 @@ class Audit:
         run_id: RunId | None = None,
         project_id: ProjectId | None = None,
     ) -> None:
-        """Append an entry at the end of the transaction that changes the resource. `action`: the
-        type of the resource and a verb. `resource`: its ID or name. `before` and `after`: the
-        resource as a GET request shows it, and never a model with a secret. `run_id`: the run whose
-        erasure erases them. `project_id`: the project of the resource, if it is another one."""
+        """Append an entry at the end of the transaction that changes the resource. `resource`:
+        its ID or name. `before` and `after`: the resource as a GET request shows it, and never a
+        model with a secret. `run_id`: the run whose erasure erases them. `project_id`: the project
+        of the resource, if it is another one."""
         newest = after if after is not None else before
-        change = Change(
+        change = AuditChange(
             action,
             resource,
             version=getattr(newest, "version", None),
@@ -56,14 +55,9 @@ class Audit:
         await audit.append(tx, project_id or self.project_id, self.actor, change)
 
 
-def make_actor(request: Request, principal: Principal) -> AuditActor:
-    host = None if request.client is None else request.client.host
-    return AuditActor.from_principal(principal, host, get_request_id(request))
-
-
 def _read_audit(request: Request) -> Audit:
     assert isinstance(request, ApiRequest)
-    return Audit(request.principal.project_id, make_actor(request, request.principal))
+    return Audit(request.principal.project_id, AuditActor.from_principal(request.principal))
 
 
 AuditDep = Annotated[Audit, Depends(_read_audit)]

@@ -27,6 +27,7 @@ from runward.api.registry.inline_models import AgentTool, list_tools
 from runward.api.registry.inline_tools import ToolSelection, select_tools
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.registry.tools import ToolName, ToolSelector
 from runward.domain.run.config import AgentConfig, ToolChoice
 from runward.store.postgres.db import Tx
@@ -161,7 +162,7 @@ async def register_agent(
                 f"An agent named '{agent.name}' already exists. Use PATCH to update it."
             )
         created = Agent.from_row(made)
-        await audit.record(tx, "agent.created", agent.name, after=created)
+        await audit.record(tx, AuditAction.AGENT_CREATED, agent.name, after=created)
         return created
 
     headers = {"Location": f"/v1/agents/{agent.name}"}
@@ -274,7 +275,7 @@ async def update_agent(
         assert changed is not None
         updated = Agent.from_row(changed)
         former_agent = Agent.from_row(former)
-        await audit.record(tx, "agent.updated", name, before=former_agent, after=updated)
+        await audit.record(tx, AuditAction.AGENT_UPDATED, name, before=former_agent, after=updated)
     registry.forget_tools(principal.project_id)
     return updated
 
@@ -293,5 +294,5 @@ async def delete_agent(
         if former is None:
             raise not_found.AgentNotFoundError
         await agents.delete_agent(tx, principal.project_id, name)
-        await audit.record(tx, "agent.deleted", name, before=Agent.from_row(former))
+        await audit.record(tx, AuditAction.AGENT_DELETED, name, before=Agent.from_row(former))
     registry.forget_tools(principal.project_id)

@@ -18,6 +18,7 @@ from runward.api.registry.key_models import (
 )
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.ids import Prefix, ProjectId
 from runward.domain.registry.scopes import Principal
 from runward.services import Storage
@@ -81,7 +82,7 @@ async def revoke_key(
             raise not_found.KeyNotFoundError
         before, after = Key.from_row(former), Key.from_row(found)
         if before.revoked_at is None:
-            await audit.record(tx, "key.revoked", after.id, before=before, after=after)
+            await audit.record(tx, AuditAction.KEY_REVOKED, after.id, before=before, after=after)
     return after
 
 
@@ -102,7 +103,7 @@ async def create_project(
         specs = plugins.specs
         await plugin_sync.sync_plugins(tx, storage.vault, specs, signing.make_secret, made.id)
         created = Project.from_row(made)
-        await audit.record(tx, "project.created", created.id, after=created)
+        await audit.record(tx, AuditAction.PROJECT_CREATED, created.id, after=created)
         return created
 
     return await respond_once(storage, request_key, create, status=201)
@@ -166,7 +167,9 @@ async def _create_key(
             expires_at=body.expires_at,
         )
         shown = Key.from_row(made)
-        await audit.record(tx, "key.created", shown.id, after=shown, project_id=project_id)
+        await audit.record(
+            tx, AuditAction.KEY_CREATED, shown.id, after=shown, project_id=project_id
+        )
         return NewKey.from_row(made, key=secret)
 
     return await respond_once(

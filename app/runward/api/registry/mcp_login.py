@@ -30,6 +30,7 @@ from runward.api.registry.mcp_server_models import McpLogin, StartMcpLogin
 from runward.api.registry.mcp_servers import find_server, forget_caches, lock_unchanged
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId
 from runward.domain.json import clean_text
@@ -104,7 +105,7 @@ async def start_mcp_login(
         back = login is not None and login.return_to_console
         pending = started.pending.model_copy(update={"return_to_console": back})
         await _store_oauth(tx, storage, former, {"pending": pending, "login_error": None})
-        await audit.record(tx, "mcp_server.login_started", name)
+        await audit.record(tx, AuditAction.MCP_SERVER_LOGIN_STARTED, name)
         until = datetime.fromtimestamp(started.pending.expires_at, UTC)
         return McpLogin(server=name, url=started.url, expires_at=until)
 
@@ -128,7 +129,7 @@ async def delete_mcp_login(
         if isinstance(server.credentials(storage.vault).oauth, StoredOAuth):
             none = {"pending": None, "login": None, "login_error": None}
             await _store_oauth(tx, storage, server, none)
-        await audit.record(tx, "mcp_server.logged_out", name)
+        await audit.record(tx, AuditAction.MCP_SERVER_LOGGED_OUT, name)
     forget_caches(registry, principal.project_id)
 
 

@@ -28,6 +28,7 @@ from runward.api.registry.mcp_server_models import (
 )
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.ids import ProjectId
 from runward.domain.registry.mcp_auth import UnstoredRefreshTokens
 from runward.domain.registry.mcp_servers import ListedTool
@@ -71,7 +72,7 @@ async def register_mcp_server(
         made = await mcp_servers.add_server(tx, principal.project_id, spec, sealed, listed, newest)
         await mcp_servers.sync_tools(tx, storage.vault, made, signing.make_secret)
         created = render_server(storage, made)
-        await audit.record(tx, "mcp_server.created", spec.name, after=created)
+        await audit.record(tx, AuditAction.MCP_SERVER_CREATED, spec.name, after=created)
         return created
 
     headers = {"Location": f"/v1/mcp_servers/{spec.name}"}
@@ -123,7 +124,9 @@ async def update_mcp_server(
         changed = await mcp_servers.update_server(tx, former, spec, sealed, listed, newest)
         await mcp_servers.sync_tools(tx, storage.vault, changed, signing.make_secret)
         shown = render_server(storage, former), render_server(storage, changed)
-        await audit.record(tx, "mcp_server.updated", name, before=shown[0], after=shown[1])
+        await audit.record(
+            tx, AuditAction.MCP_SERVER_UPDATED, name, before=shown[0], after=shown[1]
+        )
     forget_caches(registry, principal.project_id)
     return shown[1]
 
@@ -156,7 +159,9 @@ async def refresh_mcp_server(
         made = await mcp_servers.store_list(tx, former, listed)
         await mcp_servers.sync_tools(tx, storage.vault, made, signing.make_secret)
         listed_before, after = render_server(storage, former), render_server(storage, made)
-        await audit.record(tx, "mcp_server.refreshed", name, before=listed_before, after=after)
+        await audit.record(
+            tx, AuditAction.MCP_SERVER_REFRESHED, name, before=listed_before, after=after
+        )
         return after
 
     shown = await respond_once(storage, request_key, refresh)
@@ -179,7 +184,7 @@ async def delete_mcp_server(
             raise not_found.McpServerNotFoundError
         before = render_server(storage, former)
         await mcp_servers.delete_server(tx, principal.project_id, name)
-        await audit.record(tx, "mcp_server.deleted", name, before=before)
+        await audit.record(tx, AuditAction.MCP_SERVER_DELETED, name, before=before)
     forget_caches(registry, principal.project_id)
 
 

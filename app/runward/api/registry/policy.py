@@ -12,6 +12,7 @@ from runward.api.http.idempotency import RequestKey, respond_once
 from runward.api.http.models import EXAMPLE_TIME, RequestModel, ResponseModel, with_example
 from runward.api.http.routes import make_router
 from runward.api.registry.guards import ensure_guards
+from runward.domain.audit import AuditAction
 from runward.domain.registry.guards import Guardrail, Guardrails, Hook, Hooks
 from runward.store.postgres.db import Tx
 from runward.store.registry import policies
@@ -94,7 +95,9 @@ async def put_policy(
             tx, principal.project_id, policy.hooks, policy.guardrails
         )
         before, after = Policy.from_attributes(former), Policy.from_attributes(stored)
-        await audit.record(tx, "policy.updated", audit.project, before=before, after=after)
+        await audit.record(
+            tx, AuditAction.POLICY_UPDATED, audit.project, before=before, after=after
+        )
     registry.forget_policy(principal.project_id)
     return after
 
@@ -119,7 +122,7 @@ async def rotate_signing_secret(
 
     async def rotate(tx: Tx) -> SigningSecret:
         generation = await policies.rotate_guard_secret(tx, principal.project_id)
-        await audit.record(tx, "signing_secret.rotated", audit.project)
+        await audit.record(tx, AuditAction.SIGNING_SECRET_ROTATED, audit.project)
         return SigningSecret(secret=vault.derive_guard_secret(principal.project_id, generation))
 
     shown = await respond_once(storage, request_key, rotate)

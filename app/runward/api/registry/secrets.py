@@ -16,6 +16,7 @@ from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.errors import FieldError
 from runward.llm.catalog import INVALID_KEY, is_invalid_key
 from runward.store.access import secrets
@@ -83,7 +84,7 @@ async def put_secret(
         stored = await secrets.put_secret(
             tx, storage.vault, principal.project_id, name, secret.value
         )
-        action = "secret.created" if stored.version == 1 else "secret.updated"
+        action = AuditAction.SECRET_CREATED if stored.version == 1 else AuditAction.SECRET_UPDATED
         before, after = former and Secret.from_attributes(former), Secret.from_attributes(stored)
         await audit.record(tx, action, name, before=before, after=after)
     registry.forget_mcp_servers(principal.project_id)
@@ -128,6 +129,8 @@ async def delete_secret(
         if former is None:
             raise not_found.SecretNotFoundError
         await secrets.delete_secret(tx, principal.project_id, name)
-        await audit.record(tx, "secret.deleted", name, before=Secret.from_attributes(former))
+        await audit.record(
+            tx, AuditAction.SECRET_DELETED, name, before=Secret.from_attributes(former)
+        )
     registry.forget_mcp_servers(principal.project_id)
     registry.forget_models(principal.project_id)

@@ -26,6 +26,7 @@ from runward.api.registry.tool_models import (
 )
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.errors import FieldError
 from runward.domain.ids import CallId, RunId
 from runward.domain.registry.scopes import Principal
@@ -78,7 +79,7 @@ async def register_tool(
             raise e.AlreadyExistsError(
                 f"A tool named '{spec.name}' already exists. Use PATCH to update it."
             )
-        await audit.record(tx, "tool.created", spec.name, after=Tool.from_row(made))
+        await audit.record(tx, AuditAction.TOOL_CREATED, spec.name, after=Tool.from_row(made))
         return NewTool.from_row(made, secret=secret)
 
     headers = {"Location": f"/v1/tools/{spec.name}"}
@@ -160,7 +161,7 @@ async def _apply_change(
             )
         assert changed is not None  # it is locked
         shown = Tool.from_row(former), Tool.from_row(changed)
-        await audit.record(tx, "tool.updated", spec.name, before=shown[0], after=shown[1])
+        await audit.record(tx, AuditAction.TOOL_UPDATED, spec.name, before=shown[0], after=shown[1])
         return changed
 
 
@@ -185,7 +186,7 @@ async def delete_tool(
                 'disable the tool, send PATCH with {"enabled": false}.'
             )
         await tool_registry.delete_tool(tx, principal.project_id, name)
-        await audit.record(tx, "tool.deleted", name, before=Tool.from_row(found))
+        await audit.record(tx, AuditAction.TOOL_DELETED, name, before=Tool.from_row(found))
     registry.forget_tools(principal.project_id)
 
 
@@ -211,7 +212,7 @@ async def rotate_tool_secret(
             tx, storage.vault, principal.project_id, name, secret
         ):
             raise not_found.ToolNotFoundError
-        await audit.record(tx, "tool.secret_rotated", name)
+        await audit.record(tx, AuditAction.TOOL_SECRET_ROTATED, name)
         return ToolSecret(secret=secret)
 
     shown = await respond_once(storage, request_key, rotate)

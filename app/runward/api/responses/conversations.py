@@ -28,6 +28,7 @@ from runward.api.responses.input_items import encode_items
 from runward.api.responses.inputs import ResponseInputItem
 from runward.api.responses.items import JsonItem
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.ids import Prefix, ProjectId, SessionId, format_id
 from runward.domain.json import JsonObject
 from runward.domain.run.items import item_from_json, item_to_json
@@ -113,7 +114,9 @@ async def delete_conversation(
     open, Runward refuses the request with 409 `session_busy`."""
     async with storage.begin() as tx:
         await sessions.delete(tx, principal.project_id, conversation_id)
-        await audit.record(tx, "session.deleted", format_id(Prefix.SESSION, conversation_id))
+        await audit.record(
+            tx, AuditAction.SESSION_DELETED, format_id(Prefix.SESSION, conversation_id)
+        )
     return DeletedConversation(id=format_id(Prefix.CONVERSATION, conversation_id))
 
 

@@ -22,6 +22,7 @@ from runward.api.retention.models import (
 )
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.errors import FieldError
 from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, format_id, parse_any_id
 from runward.domain.retention import DataClass, HoldKind, RetentionLimits
@@ -57,7 +58,9 @@ async def put_retention(
         await choices.put_choice(tx, principal.project_id, choice)
         before = Retention.from_choice(limits, former)
         after = Retention.from_choice(limits, {**choice})
-        await audit.record(tx, "retention.updated", audit.project, before=before, after=after)
+        await audit.record(
+            tx, AuditAction.RETENTION_UPDATED, audit.project, before=before, after=after
+        )
     return after
 
 
@@ -151,7 +154,9 @@ async def put_legal_hold(
         made = await holds.put_hold(
             tx, principal.project_id, subject_id, kind, reason, principal.key_id
         )
-        action = "legal_hold.created" if former is None else "legal_hold.updated"
+        action = (
+            AuditAction.LEGAL_HOLD_CREATED if former is None else AuditAction.LEGAL_HOLD_UPDATED
+        )
         before, after = former and LegalHold.from_row(former), LegalHold.from_row(made)
         await audit.record(tx, action, resource_id, before=before, after=after)
     return after
@@ -183,7 +188,7 @@ async def delete_legal_hold(
         await holds.delete_hold(tx, principal.project_id, subject_id)
         await cleaner.return_cursors(tx, principal.project_id, subject_id)
         before = LegalHold.from_row(former)
-        await audit.record(tx, "legal_hold.deleted", resource_id, before=before)
+        await audit.record(tx, AuditAction.LEGAL_HOLD_DELETED, resource_id, before=before)
 
 
 @routes.post("/erasures", status_code=202, response_model=Erasure)
@@ -200,7 +205,7 @@ async def create_erasure(
     async def create(tx: Tx) -> Erasure:
         made = await erasures.add_erasure(tx, principal.project_id, erasure.metadata)
         created = Erasure.from_row(made)
-        await audit.record(tx, "erasure.created", created.id, after=created)
+        await audit.record(tx, AuditAction.ERASURE_CREATED, created.id, after=created)
         return created
 
     return await respond_once(

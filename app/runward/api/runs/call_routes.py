@@ -18,6 +18,7 @@ from runward.api.runs.call_models import ToolCall
 from runward.api.runs.request_models import SubmitToolResult
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.json import JsonObject
 from runward.domain.run.resolve import Callback, Resolution
@@ -84,7 +85,7 @@ async def resolve_tool_call(
         )
         call = await _read_call(tx, principal.project_id, run_id, call_id)
         after: JsonObject = {"tool": call.tool, "resolution": resolution.resolution}
-        await audit.record(tx, "tool_call.resolved", call_id, after=after, run_id=run_id)
+        await audit.record(tx, AuditAction.TOOL_CALL_RESOLVED, call_id, after=after, run_id=run_id)
         return call
 
     shown = await respond_once(storage, request_key, resolve)

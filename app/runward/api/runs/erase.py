@@ -10,6 +10,7 @@ from runward.api.runs.answers import load_content
 from runward.api.runs.cancel import cancel
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.services import RunQueue, Storage
 from runward.store.access import holds
@@ -41,7 +42,9 @@ async def erase(
     async with storage.begin() as tx:
         await erasure.erase(tx, project_id, run_id)
         if audit is not None:
-            await audit.record(tx, "run.erased", format_id(Prefix.RUN, run_id), run_id=run_id)
+            await audit.record(
+                tx, AuditAction.RUN_ERASED, format_id(Prefix.RUN, run_id), run_id=run_id
+            )
 
 
 async def finish_unstored(

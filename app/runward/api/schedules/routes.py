@@ -29,6 +29,7 @@ from runward.api.schedules.models import (
 from runward.api.schedules.run_request import build_run, hide_headers
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.errors import FieldError
 from runward.domain.ids import Prefix, ProjectId
 from runward.domain.json import JsonObject, compact, compute_digest
@@ -82,7 +83,7 @@ async def create_schedule(
         }
         made = await schedules.add_schedule(tx, storage.vault, principal.project_id, fields, secret)
         created = Schedule.from_row(made)
-        await audit.record(tx, "schedule.created", created.id, after=_hide_run(made))
+        await audit.record(tx, AuditAction.SCHEDULE_CREATED, created.id, after=_hide_run(made))
         return created
 
     return await respond_once(
@@ -138,7 +139,7 @@ async def update_schedule(
         fields = given | await _find_changed_timing(tx, found, given)
         changed = await schedules.update_schedule(tx, principal.project_id, schedule_id, fields)
         updated, before, after = Schedule.from_row(changed), _hide_run(found), _hide_run(changed)
-        await audit.record(tx, "schedule.updated", updated.id, before=before, after=after)
+        await audit.record(tx, AuditAction.SCHEDULE_UPDATED, updated.id, before=before, after=after)
     return updated
 
 
@@ -151,7 +152,7 @@ async def delete_schedule(
         found = await _get_schedule(tx, principal.project_id, schedule_id, lock=True)
         await schedules.delete_schedule(tx, principal.project_id, schedule_id)
         former = Schedule.from_row(found)
-        await audit.record(tx, "schedule.deleted", former.id, before=_hide_run(found))
+        await audit.record(tx, AuditAction.SCHEDULE_DELETED, former.id, before=_hide_run(found))
 
 
 @routes.get("/schedules/{schedule_id}/slots")

@@ -20,6 +20,7 @@ from runward.api.sessions.models import (
     UpdateSession,
 )
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.ids import (
     Prefix,
     ProjectId,
@@ -110,7 +111,7 @@ async def delete_session(
     of the session is open, Runward refuses the request with 409 `session_busy`."""
     async with storage.begin() as tx:
         await sessions.delete(tx, principal.project_id, session_id)
-        await audit.record(tx, "session.deleted", format_id(Prefix.SESSION, session_id))
+        await audit.record(tx, AuditAction.SESSION_DELETED, format_id(Prefix.SESSION, session_id))
 
 
 @routes.get(

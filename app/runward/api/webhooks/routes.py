@@ -23,6 +23,7 @@ from runward.api.webhooks.models import (
 )
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.errors import FieldError
 from runward.domain.ids import Prefix, ProjectId, format_id, parse_id
 from runward.domain.run.notifications import ENDPOINT_TEST, DeliveryStatus
@@ -62,7 +63,7 @@ async def create_webhook_endpoint(
             tx, storage.vault, principal.project_id, dict(endpoint), secret
         )
         created = WebhookEndpoint.from_row(made)
-        await audit.record(tx, "webhook_endpoint.created", created.id, after=created)
+        await audit.record(tx, AuditAction.WEBHOOK_ENDPOINT_CREATED, created.id, after=created)
         return NewWebhookEndpoint.from_row(made, secret=secret)
 
     return await respond_once(
@@ -113,7 +114,9 @@ async def update_webhook_endpoint(
         found = await endpoints.update_endpoint(tx, principal.project_id, endpoint_id, fields)
         assert found is not None
         before, after = WebhookEndpoint.from_row(former), WebhookEndpoint.from_row(found)
-        await audit.record(tx, "webhook_endpoint.updated", after.id, before=before, after=after)
+        await audit.record(
+            tx, AuditAction.WEBHOOK_ENDPOINT_UPDATED, after.id, before=before, after=after
+        )
     return after
 
 
@@ -128,7 +131,7 @@ async def delete_webhook_endpoint(
         found = await _get_endpoint(tx, principal.project_id, endpoint_id, lock=True)
         await endpoints.delete_endpoint(tx, principal.project_id, endpoint_id)
         former = WebhookEndpoint.from_row(found)
-        await audit.record(tx, "webhook_endpoint.deleted", former.id, before=former)
+        await audit.record(tx, AuditAction.WEBHOOK_ENDPOINT_DELETED, former.id, before=former)
 
 
 @routes.post(
@@ -153,7 +156,7 @@ async def rotate_webhook_secret(
         ):
             raise not_found.WebhookEndpointNotFoundError
         id_ = format_id(Prefix.WEBHOOK_ENDPOINT, endpoint_id)
-        await audit.record(tx, "webhook_endpoint.secret_rotated", id_)
+        await audit.record(tx, AuditAction.WEBHOOK_ENDPOINT_SECRET_ROTATED, id_)
         return WebhookEndpointSecret(secret=secret)
 
     return await respond_once(storage, request_key, rotate)

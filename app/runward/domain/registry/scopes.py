@@ -43,6 +43,9 @@ class Principal:
     operator: bool = False
     session: bytes | None = field(default=None, repr=False, compare=False)
     """The digest of the console session's token. None: the request contained the key itself."""
+    address: str | None = field(default=None, compare=False)
+    """The address of the client that sent the request."""
+    request_id: str | None = field(default=None, compare=False)
 
     def may(self, any_of: tuple[Scope, ...]) -> bool:
         """Return whether the principal has one of the scopes. If `any_of` is empty, every valid key

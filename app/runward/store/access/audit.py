@@ -12,7 +12,7 @@ from uuid import UUID
 from pydantic_core import to_jsonable_python
 from sqlalchemy import ColumnElement, Select, insert, select, text
 
-from runward.domain.audit import ActorType, digest_content, hash_entry, select_changes
+from runward.domain.audit import ActorType, AuditAction, digest_content, hash_entry, select_changes
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id, format_optional_id
 from runward.domain.json import JsonObject
 from runward.domain.registry.scopes import Principal
@@ -72,31 +72,33 @@ class AuditActor:
     request_id: str | None = None
 
     @classmethod
-    def from_principal(
-        cls, principal: Principal, host: str | None = None, request_id: str | None = None
-    ) -> "AuditActor":
-        """`host`: the address of the client. A proxy may send any text."""
-        kind = ActorType.KEY if principal.session is None else ActorType.CONSOLE_SESSION
-        return cls(kind, principal.key_id, principal.key_name, _parse_address(host), request_id)
+    def from_principal(cls, principal: Principal) -> "AuditActor":
+        return cls(
+            ActorType.KEY if principal.session is None else ActorType.CONSOLE_SESSION,
+            principal.key_id,
+            principal.key_name,
+            _parse_address(principal.address),
+            principal.request_id,
+        )
 
 
 OPERATOR: Final = AuditActor(ActorType.OPERATOR)
 
 
-def _parse_address(host: str | None) -> str | None:
+def _parse_address(address: str | None) -> str | None:
+    """Return the IP address in its canonical form, or None: a Unix socket has no address."""
     try:
-        return None if host is None else str(ip_address(host))
+        return None if address is None else str(ip_address(address))
     except ValueError:
         return None
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """What changed. `action`: the type of the resource and a verb, such as `agent.updated`.
-    `resource`: the ID or the name. `before` and `after`: the resource without secrets. `run_id`:
-    the run whose erasure also erases `before` and `after`."""
+class AuditChange:
+    """What changed. `resource`: the ID or the name. `before` and `after`: the resource without
+    secrets. `run_id`: the run whose erasure also erases `before` and `after`."""
 
-    action: str
+    action: AuditAction
     resource: str
     version: int | None = None
     before: JsonObject | None = None
@@ -176,7 +178,7 @@ def render(entry: AuditEntry) -> JsonObject:
     }
 
 
-async def append(tx: Tx, project_id: ProjectId, actor: AuditActor, change: Change) -> None:
+async def append(tx: Tx, project_id: ProjectId, actor: AuditActor, change: AuditChange) -> None:
     """Append an entry. Call this at the end of the transaction, because other changes of the
     project that are recorded wait from here until its end."""
     chain = (await tx.execute(_LOCK_CHAIN, {"project_id": project_id})).one()
@@ -214,7 +216,7 @@ async def append(tx: Tx, project_id: ProjectId, actor: AuditActor, change: Chang
 class AuditFilter:
     """Conditions for entries. `created_from` and `created_before`: a range of times."""
 
-    action: str | None = None
+    action: AuditAction | None = None
     actor: UUID | None = None
     resource_type: str | None = None
     resource_id: str | None = None

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, format_id
 from runward.domain.json import JsonObject, compute_digest, is_same_json
@@ -22,7 +23,7 @@ from runward.domain.run.decisions import (
 from runward.domain.run.state import CallPhase, Changes, RunState
 from runward.domain.run.tools import CompiledTool
 from runward.store.access import audit
-from runward.store.access.audit import AuditActor, Change
+from runward.store.access.audit import AuditActor, AuditChange
 from runward.store.access.vault import Vault
 from runward.store.postgres.db import Tx
 from runward.store.runs import approvals
@@ -37,11 +38,10 @@ async def decide(
     principal: Principal,
     approval_id: ApprovalId,
     decision: Decision,
-    actor: AuditActor | None = None,
 ) -> Approval:
     """Decide an approval, and return it. Only one decision is applied. A repeated identical
-    decision returns the same approval. `actor`: the principal and its request, for the audit log.
-    Raises AppErrors, such as ApprovalAlreadyDecidedError for a different decision."""
+    decision returns the same approval. Raises AppErrors, such as ApprovalAlreadyDecidedError for a
+    different decision."""
     project_id = principal.project_id
     asked = await approvals.get(tx, project_id, approval_id)
     if asked is None:
@@ -68,7 +68,7 @@ async def decide(
     await remember(tx, state, call, decision)
     rows = approvals.decisions_to_rows(state.id, decided, approver)
     at = await resume_run(tx, status, state, changes, closed=rows)
-    await _record(tx, project_id, actor or AuditActor.from_principal(principal), asked, decided)
+    await _record(tx, principal, asked, decided)
     return replace(
         asked,
         status=decided[0].status,
@@ -81,13 +81,13 @@ async def decide(
 
 async def _record(
     tx: Tx,
-    project_id: ProjectId,
-    actor: AuditActor,
+    principal: Principal,
     asked: Approval,
     decided: Sequence[DecisionRecord],
 ) -> None:
     """Record the decisions in the audit log, with digests of their content. `asked`: the approval
     of the request. The others are for the same version of its tool."""
+    actor = AuditActor.from_principal(principal)
     for record in decided:
         after: JsonObject = {
             "status": record.status,
@@ -96,14 +96,14 @@ async def _record(
         }
         for name, value in record.decision.items():
             after[name] = value if name in ("decision", "remember") else compute_digest(value)
-        change = Change(
-            f"approval.{record.status}",
+        change = AuditChange(
+            AuditAction(f"approval.{record.status}"),
             format_id(Prefix.APPROVAL, record.approval_id),
             before={"status": ApprovalStatus.PENDING},
             after=after,
             run_id=asked.run_id,
         )
-        await audit.append(tx, project_id, actor, change)
+        await audit.append(tx, principal.project_id, actor, change)
 
 
 async def _read_closed(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Approval:

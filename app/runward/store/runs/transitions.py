@@ -11,6 +11,7 @@ from typing import Final
 
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.events.base import MAX_PER_RUN
 from runward.domain.events.kinds import InputReceivedEvent, ToolCallProgressEvent
 from runward.domain.events.run_data import IncompleteDetails, RunError
@@ -52,7 +53,7 @@ from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
 from runward.domain.run.tools import CompiledTool
 from runward.metrics.definitions import QUARANTINED_RUNS
 from runward.store.access import audit
-from runward.store.access.audit import AuditActor, Change
+from runward.store.access.audit import AuditActor, AuditChange
 from runward.store.access.vault import CallRef, Vault
 from runward.store.postgres.db import Tx, mint
 from runward.store.runs import approvals, decisions, queries, queue, sweep, views
@@ -235,7 +236,9 @@ async def _record_cancellation(
     tx: Tx, project_id: ProjectId, run_id: RunId, actor: AuditActor | None
 ) -> None:
     if actor is not None:
-        change = Change("run.cancelled", format_id(Prefix.RUN, run_id), run_id=run_id)
+        change = AuditChange(
+            AuditAction.RUN_CANCELLED, format_id(Prefix.RUN, run_id), run_id=run_id
+        )
         await audit.append(tx, project_id, actor, change)
 
 
