@@ -73,6 +73,7 @@ class AuditAction(StrEnum):
     SECRET_UPDATED = "secret.updated"  # noqa: S105
     SECRET_DELETED = "secret.deleted"  # noqa: S105
     SESSION_DELETED = "session.deleted"
+    SESSION_ITEM_DELETED = "session.item_deleted"
     SIGNING_SECRET_ROTATED = "signing_secret.rotated"  # noqa: S105
     TOOL_CREATED = "tool.created"
     TOOL_UPDATED = "tool.updated"

@@ -195,6 +195,7 @@ async def get_conversation_item(
 async def delete_conversation_item(
     principal: RunsWriter,
     storage: StorageDep,
+    audit: AuditDep,
     conversation_id: ConversationPath,
     item_id: ItemPath,
 ) -> Conversation:
@@ -207,7 +208,10 @@ async def delete_conversation_item(
         await session_items.delete_item(
             tx, principal.project_id, conversation_id, found.seq, found.number
         )
-        return await _load(tx, principal.project_id, conversation_id)
+        shown = await _load(tx, principal.project_id, conversation_id)
+        session = format_id(Prefix.SESSION, conversation_id)
+        await audit.record(tx, AuditAction.SESSION_ITEM_DELETED, session, before={"id": item_id})
+        return shown
 
 
 async def _load(tx: Tx, project_id: ProjectId, session_id: SessionId) -> Conversation:
