@@ -97,9 +97,11 @@ class BrokenChainError(ValueError):
 @dataclass(frozen=True, slots=True)
 class Verified:
     """A part of a chain that verifies. `first` and `last`: numbers. `previous_hash`: the hash of
-    the entry before the first one, or None if the chain begins here."""
+    the entry before the first one, or None if the chain begins here. `erased`: the number of
+    entries without their content."""
 
     entries: int
+    erased: int
     first: int
     last: int
     previous_hash: str | None
@@ -157,7 +159,7 @@ def hash_entry(entry: Mapping[str, JsonValue]) -> str:
 def verify_chain(entries: Iterable[JsonObject]) -> Verified | None:
     """Verify entries in the order of their numbers. Returns None if there are none. Raises
     BrokenChainError."""
-    count, first, last = 0, None, None
+    count, erased, first, last = 0, 0, None, None
     for entry in entries:
         link = _verify_entry(entry)
         if last is not None and link.number != last.number + 1:
@@ -166,10 +168,10 @@ def verify_chain(entries: Iterable[JsonObject]) -> Verified | None:
         if last is not None and link.previous_hash != last.hash:
             reason = "its `previous_hash` is not the hash of the entry before it"
             raise BrokenChainError(link.number, reason)
-        count, first, last = count + 1, first or link, link
+        count, erased, first, last = count + 1, erased + link.is_erased, first or link, link
     if first is None or last is None:
         return None
-    return Verified(count, first.number, last.number, first.previous_hash, last.hash)
+    return Verified(count, erased, first.number, last.number, first.previous_hash, last.hash)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +179,7 @@ class _Link:
     number: int
     previous_hash: str | None
     hash: str
+    is_erased: bool
 
 
 def _verify_entry(entry: JsonObject) -> _Link:
@@ -186,27 +189,29 @@ def _verify_entry(entry: JsonObject) -> _Link:
             "number": int(number),
             "previous_hash": str() | None as previous,
             "hash": str(hash_),
-        }:
+        } if entry.keys() >= UNHASHED:
             pass
         case _:
             raise BrokenChainError(entry.get("number"), "it is not an entry of an audit log")
     if hash_entry(entry) != hash_:
-        raise BrokenChainError(number, "its `hash` does not match the entry")
+        raise BrokenChainError(number, "its `hash` does not match it")
     if (previous is None) != (number == 1):
         raise BrokenChainError(number, "only the first entry of a log has no `previous_hash`")
-    _verify_content(number, entry)
-    return _Link(number, previous, hash_)
+    return _Link(number, previous, hash_, _verify_content(number, entry))
 
 
-def _verify_content(number: int, entry: JsonObject) -> None:
-    """Erased content has no salt."""
-    salt = entry.get("salt")
+def _verify_content(number: int, entry: JsonObject) -> bool:
+    """Verify `before` and `after`, and return whether they were erased. Erased content has no
+    salt."""
+    salt, erased = entry.get("salt"), False
     for name in ("before", "after"):
         content, digest = entry.get(name), entry.get(f"{name}_digest")
-        is_erased = salt is None and content is None
-        if not is_erased and (
+        if salt is None and content is None:
+            erased |= digest is not None
+        elif (
             not isinstance(salt, str)
             or not isinstance(content, dict | None)
             or digest_content(salt, content) != digest
         ):
             raise BrokenChainError(number, f"its `{name}` does not match `{name}_digest`")
+    return erased
