@@ -106,8 +106,7 @@ CONTENT: Final = {
     **dict.fromkeys(("deleted", "item_deleted"), frozenset({"before"})),
 }
 """By verb: the content of an entry. Other verbs have none."""
-WITHOUT_NOTHING: Final = frozenset[str]()
-CONTENT: Final = {AuditAction.SESSION_DELETED}
+WITHOUT_CONTENT: Final = {AuditAction.SESSION_DELETED}
 
 
 @pytest.fixture(scope="module")
