@@ -13,23 +13,13 @@ from typing import Annotated
 
 import typer
 
-from runward.cli import (
-    agents,
-    approvals,
-    audit,
-    keys,
-    mcp,
-    runs,
-    schedules,
-    secrets,
-    sessions,
-    tools,
-)
+from runward.cli import agents, approvals, keys, mcp, runs, schedules, secrets, sessions, tools
 from runward.cli import retention as data_retention
 from runward.cli import workers as worker_list
 from runward.cli.exits import Exit, fail
 from runward.cli.options import AsJson, KeyOption, Limit, Url, format_examples
 from runward.cli.printing import print_result
+from runward.operating import audit_command
 
 app = typer.Typer(
     name="runward",
@@ -84,7 +74,7 @@ for name, group in {
     "mcp": mcp.app,
     "secrets": secrets.app,
     "keys": keys_app,
-    "audit": audit.app,
+    "audit": audit_command.app,
 }.items():
     app.add_typer(group, name=name, rich_help_panel=CLIENT_PANEL)
 
@@ -380,36 +370,6 @@ def revoke_key(
         return
     _refuse_project(project)
     keys.revoke_key(url, key, key_id=key_id, as_json=as_json)
-
-
-@audit.app.command("verify", epilog=format_examples("runward audit verify audit.jsonl"))
-def verify_audit(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file of `audit export`.")],
-    head: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HASH",
-            help="The hash that `audit head` printed. Notices missing entries at the end.",
-        ),
-    ] = None,
-    previous_hash: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HASH",
-            help="The hash of the entry before the first one. Notices missing entries at the "
-            "beginning of a log that does not begin with the number 1.",
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Verify an export of the audit log. The command needs no running service.
-
-    The exit code is 1 if an entry was changed, added, moved or removed. The command then names the
-    first entry that does not fit.
-    """
-    from runward.operating.audit import verify_file
-
-    verify_file(file, head=head, previous_hash=previous_hash, as_json=as_json)
 
 
 def _refuse_project(project: str | None) -> None:

@@ -10,17 +10,19 @@ from runward.domain.ids import KeyId, ProjectId
 
 class Scope(StrEnum):
     """Permission of an API key. `runs:read`: read all resources except API keys, webhook
-    endpoints, the retention and legal holds. `runs:write`: start, change and erase runs and
-    sessions. `tools:write`: change tools,
+    endpoints, the retention, legal holds and the audit log. `runs:write`: start, change and erase
+    runs and sessions. `tools:write`: change tools,
     agents, MCP servers, secrets, and the policy. `approvals:decide`: decide on approvals and record
     unknown outcomes. `admin`: manage API keys, webhook endpoints, the retention and
-    legal holds."""
+    legal holds, and read the audit log."""
 
     RUNS_READ = "runs:read"
     RUNS_WRITE = "runs:write"  # start, continue and cancel runs; sessions, input, client results
     TOOLS_WRITE = "tools:write"  # tools, agents, MCP servers
     APPROVALS_DECIDE = "approvals:decide"  # decide on approvals, record unknown outcomes
-    ADMIN = "admin"  # keys, webhook endpoints, retention, legal holds; see `Principal.operator`
+    ADMIN = (
+        "admin"  # keys, webhook endpoints, retention, legal holds, audit; see `Principal.operator`
+    )
 
 
 READ_RUNS: Final = (Scope.RUNS_READ, Scope.RUNS_WRITE)
