@@ -97,9 +97,7 @@ def demo(
         typer.Option(
             "--yes",
             "-y",
-            help=(
-                "Approve the call without a prompt. This is the default if there is no terminal."
-            ),
+            help="Approve the call without a prompt. This is the default if there is no terminal.",
         ),
     ] = False,
 ) -> None:
