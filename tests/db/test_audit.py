@@ -8,11 +8,13 @@ import pytest
 from pydantic_core import from_json
 from sqlalchemy import text
 
+from runward.api.audit import routes
 from runward.domain.audit import AuditAction, BrokenChainError, verify_chain
 from runward.domain.ids import KeyId, RunId
 from runward.domain.json import JsonObject, compact
 from runward.domain.registry.scopes import Principal
 from runward.domain.retention import DataClass, HoldKind, RetentionLimits
+from runward.services import Storage
 from runward.store.access import audit, holds, keys
 from runward.store.access.audit import AuditActor, AuditChange, AuditEntry, AuditFilter
 from runward.store.postgres.db import mint
@@ -239,3 +241,26 @@ async def test_an_address_that_is_no_address_is_not_recorded() -> None:
     for address, shown in (("unknown", None), ("2001:DB8::1", "2001:db8::1")):
         actor = AuditActor.from_principal(replace(PRINCIPAL, address=address))
         assert actor.ip_address == shown
+
+
+async def test_an_export_reads_one_batch_at_a_time(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routes, "BATCH", 3)
+    for _ in range(7):
+        await append(store)
+    pieces = routes.export_entries(Storage(store.database, store.vault), PROJECT, 1)
+    lines = [[from_json(line)["number"] for line in piece.splitlines()] async for piece in pieces]
+    assert lines == [[2, 3, 4], [5, 6, 7], []]
+
+
+async def test_a_batch_of_retention_is_bounded(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit, "REMOVAL_BATCH", 2)
+    for _ in range(4):
+        await append(store)
+    await age(store, 3)
+    assert await remove(store) == Removed(2, more=True)
+    assert await remove(store) == Removed(1)
+    assert [one.number for one in await entries(store)] == [4]

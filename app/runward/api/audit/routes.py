@@ -104,10 +104,15 @@ async def export_audit_log(
 ) -> Response:
     """Export all entries as JSON Lines, in the order of their numbers. Runward sends them while it
     reads them. To verify the file, use `runward audit verify`."""
-    return StreamingResponse(_export(storage, principal.project_id, after), media_type=JSON_LINES)
+    return StreamingResponse(
+        export_entries(storage, principal.project_id, after), media_type=JSON_LINES
+    )
 
 
-async def _export(storage: Storage, project_id: ProjectId, after: int) -> AsyncGenerator[bytes]:
+async def export_entries(
+    storage: Storage, project_id: ProjectId, after: int
+) -> AsyncGenerator[bytes]:
+    """Return pieces of the export, each with up to `BATCH` lines."""
     while True:
         async with storage.connect() as tx:
             found = await audit.list_entries(
