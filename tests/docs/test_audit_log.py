@@ -15,7 +15,7 @@ PAGE = "docs/how-to/audit-log.md"
 def test_audit_log(project: Project, tmp_path: Path) -> None:
     client = project.key("admin", "tools:write")
     here = {name: str(tmp_path / name) for name in ("audit.jsonl", "verify_audit.py")}
-    with Story(PAGE, client, tmp_path, instead=here) as page:
+    with Story("docs/how-to/audit-log.md", client, tmp_path, instead=here) as page:
         page.shows(page.http())
         # Texts and numbers of all kinds, which the script must write as Runward does.
         odd = {"größer \u2028\u007f😀": [0.1, 1e-7, 1e300, 2**60, 30.0, '\u0001"\\/', True, None]}
