@@ -19,6 +19,7 @@ from runward.cli import workers as worker_list
 from runward.cli.exits import Exit, fail
 from runward.cli.options import AsJson, KeyOption, Limit, Url, format_examples
 from runward.cli.printing import print_result
+from runward.operating import audit_command
 
 app = typer.Typer(
     name="runward",
@@ -73,6 +74,7 @@ for name, group in {
     "mcp": mcp.app,
     "secrets": secrets.app,
     "keys": keys_app,
+    "audit": audit_command.app,
 }.items():
     app.add_typer(group, name=name, rich_help_panel=CLIENT_PANEL)
 
@@ -95,9 +97,7 @@ def demo(
         typer.Option(
             "--yes",
             "-y",
-            help=(
-                "Approve the call without a prompt. This is the default if there is no terminal."
-            ),
+            help="Approve the call without a prompt. This is the default if there is no terminal.",
         ),
     ] = False,
 ) -> None:

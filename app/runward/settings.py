@@ -150,6 +150,7 @@ class RetentionDays(BaseModel):
     events: Days = None
     tool_call_content: Days = None
     deliveries: Days = None
+    audit: Days = None
 
 
 class DefaultRetentionDays(RetentionDays):
@@ -199,8 +200,8 @@ class Settings(BaseSettings):
         DefaultRetentionDays()
     )
     """Number of days for which each class of data is kept in projects that choose nothing else:
-    {"runs": 365, "events": 90, "tool_call_content": 30, "deliveries": 30}. Without a class, its
-    data is kept forever, and deliveries for 30 days. Null: forever."""
+    {"runs": 365, "events": 90, "tool_call_content": 30, "deliveries": 30, "audit": 730}. Without a
+    class, its data is kept forever, and deliveries for 30 days. Null: forever."""
     retention_max_days: Annotated[RetentionDays, NoDecode, BeforeValidator(_parse_json)] = (
         RetentionDays()
     )

@@ -56,6 +56,7 @@ RUN_BY: Final = {
     ),
     "docs/reference/rules.md": "tests/docs/test_tools_and_guards.py::test_rules",
     "docs/how-to/rate-limits.md": "tests/docs/test_rate_limits.py::test_rate_limits",
+    "docs/how-to/audit-log.md": "tests/docs/test_audit_log.py::test_audit_log",
     "docs/how-to/budgets.md": "tests/docs/test_budgets.py::test_budgets",
     "docs/how-to/schedules.md": "tests/docs/test_schedules.py::test_schedules",
     "docs/how-to/sdks.md": "tests/e2e/test_sdks.py::test_the_page",

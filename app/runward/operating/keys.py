@@ -8,7 +8,8 @@ from typing import Any
 from runward.api.registry.key_models import MAX_NAME_LENGTH, Key
 from runward.cli.connection import JsonBody
 from runward.cli.keys import print_created, print_keys, print_revoked
-from runward.domain.ids import Prefix, parse_id
+from runward.domain.audit import AuditAction
+from runward.domain.ids import Prefix, ProjectId, parse_id
 from runward.domain.json import clean_text
 from runward.domain.registry.scopes import Scope
 from runward.operating.environment import (
@@ -21,7 +22,8 @@ from runward.operating.environment import (
 from runward.quickstart.local_secrets import load_secret_key
 from runward.settings import Settings
 from runward.store import migrations, readiness
-from runward.store.access import keys
+from runward.store.access import audit, keys
+from runward.store.access.audit import OPERATOR, AuditChange
 from runward.store.access.vault import Vault
 from runward.store.postgres import embedded
 from runward.store.postgres.db import Tx, check_safety, open_database
@@ -56,6 +58,7 @@ def create_key(
                 secret=secret,
                 expires_at=expires,
             )
+            await _record(tx, _parse_project(project), AuditAction.KEY_CREATED, None, key)
         print_created(_encode_key(key) | {"key": secret}, as_json=as_json)
 
     run_command(create())
@@ -79,10 +82,13 @@ def revoke_key(*, key_id: str, project: str, as_json: bool) -> None:
 
     async def revoke() -> None:
         wanted = parse_id(Prefix.KEY, key_id)
-        key = None
+        key = former = None
         async with _open_database(read_settings()) as (tx, _):
             if wanted is not None:
+                former = await keys.get_key(tx, _parse_project(project), wanted, lock=True)
                 key = await keys.revoke_key(tx, _parse_project(project), wanted)
+            if key is not None and former is not None and former.revoked_at is None:
+                await _record(tx, _parse_project(project), AuditAction.KEY_REVOKED, former, key)
         if key is None:
             stop(f"The project has no API key with the ID {key_id}.")
         print_revoked(_encode_key(key), as_json=as_json)
@@ -111,6 +117,16 @@ async def _open_database(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]]
         vault = Vault(secret.get_secret_value())
         await readiness.prepare_database(tx, vault)
         yield tx, vault
+
+
+async def _record(
+    tx: Tx, project_id: ProjectId, action: AuditAction, former: keys.Key | None, key: keys.Key
+) -> None:
+    """Record the change in the audit log. The actor is the operator, because there is no API
+    key."""
+    before, shown = former and _encode_key(former), _encode_key(key)
+    change = AuditChange(action, shown["id"], before=before, after=shown)
+    await audit.append(tx, project_id, OPERATOR, change)
 
 
 def _encode_key(key: keys.Key) -> JsonBody:

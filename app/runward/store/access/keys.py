@@ -187,8 +187,9 @@ async def add_key(
     return _KEY.read(row)
 
 
-async def ensure_bootstrap_key(tx: Tx, vault: Vault, *, name: str, secret: str) -> None:
-    """Create the bootstrap key in the project `default`, with all scopes, if it does not exist."""
+async def ensure_bootstrap_key(tx: Tx, vault: Vault, *, name: str, secret: str) -> Key | None:
+    """Create the bootstrap key in the project `default`, with all scopes. Returns None if it
+    exists."""
     await ensure_default_project(tx)
     made = upsert(api_keys).values(
         project_id=DEFAULT_PROJECT,
@@ -197,7 +198,16 @@ async def ensure_bootstrap_key(tx: Tx, vault: Vault, *, name: str, secret: str) 
         secret_hmac=vault.key_digest(secret),
         scopes=[str(scope) for scope in Scope],
     )
-    await tx.execute(made.on_conflict_do_nothing(index_elements=[api_keys.c.secret_hmac]))
+    created = made.on_conflict_do_nothing(index_elements=[api_keys.c.secret_hmac])
+    row = (await tx.execute(created.returning(api_keys))).one_or_none()
+    return None if row is None else _KEY.read(row)
+
+
+async def find_invalid_key(tx: Tx, key_digest: bytes) -> Principal | None:
+    """Return the principal of a key that is revoked or expired."""
+    query = select(api_keys).where(api_keys.c.secret_hmac == key_digest, ~IS_VALID)
+    row = (await tx.execute(query)).one_or_none()
+    return None if row is None else principal_from_row(row)
 
 
 async def list_keys(
@@ -212,9 +222,10 @@ async def list_keys(
     ]
 
 
-async def get_key(tx: Tx, project_id: UUID, key_id: UUID) -> Key | None:
+async def get_key(tx: Tx, project_id: UUID, key_id: UUID, *, lock: bool = False) -> Key | None:
+    """Return the key, or None if it does not exist. `lock`: until the transaction ends."""
     query = select(api_keys).where(api_keys.c.project_id == project_id, api_keys.c.id == key_id)
-    row = (await tx.execute(query)).one_or_none()
+    row = (await tx.execute(query.with_for_update() if lock else query)).one_or_none()
     return None if row is None else _KEY.read(row)
 
 
