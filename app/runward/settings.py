@@ -187,6 +187,13 @@ class Settings(BaseSettings):
     secret_key: Annotated[SecretStr, Field(min_length=32)] | None = None
     """Encrypts stored secrets and peppers API keys; the same for every process. `serve` on the
     embedded database makes one in its data folder."""
+    previous_secret_keys: Annotated[
+        tuple[Annotated[SecretStr, Field(min_length=32)], ...],
+        NoDecode,
+        BeforeValidator(_split_commas),
+    ] = ()
+    """Other secret keys, comma-separated, with which values were encrypted or signed. They are
+    read with these keys, and written with `secret_key`."""
     allow_private_targets: Annotated[
         tuple[Network, ...], NoDecode, BeforeValidator(_split_commas)
     ] = ()
@@ -304,6 +311,13 @@ class Settings(BaseSettings):
     def exports_traces(self) -> bool:
         endpoint = self.otel_exporter_otlp_endpoint or self.otel_exporter_otlp_traces_endpoint
         return endpoint is not None and not self.otel_sdk_disabled
+
+    def list_secret_keys(self) -> tuple[str, ...]:
+        """Return the secret keys, the current one first. Requires `secret_key`."""
+        assert self.secret_key is not None
+        return tuple(
+            key.get_secret_value() for key in (self.secret_key, *self.previous_secret_keys)
+        )
 
     @property
     def base_url(self) -> str:

@@ -151,9 +151,9 @@ def _build_retention(settings: Settings) -> RetentionLimits:
 
 
 def _build_access(database: Database, vault: Vault, public_url: str) -> Access:
-    by_session = Authenticator(database.pool, vault.session_digest, console_sessions.authenticate)
+    by_session = Authenticator(database.pool, vault.session_digests, console_sessions.authenticate)
     return Access(
-        authenticate=Authenticator(database.pool, vault.key_digest, keys.authenticate),
+        authenticate=Authenticator(database.pool, vault.key_digests, keys.authenticate),
         authenticate_session=by_session,
         forget_session=by_session.forget,
         public_url=public_url,
@@ -204,8 +204,7 @@ async def _open_database(settings: Settings, url: str, stack: AsyncExitStack) ->
 
 
 def _build_vault(settings: Settings) -> Vault:
-    assert settings.secret_key is not None
-    return Vault(settings.secret_key.get_secret_value())
+    return Vault(*settings.list_secret_keys())
 
 
 def _build_secret_reader(

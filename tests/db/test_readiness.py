@@ -30,11 +30,11 @@ def settings(key: str) -> Settings:
     return Settings.model_validate({"secret_key": key, "bootstrap_key": "b" * 32})
 
 
-async def start(url: str, key: str) -> None:
+async def start(url: str, *secret_keys: str) -> None:
     database = open_database(url, pool_size=1)
     try:
         async with database.pool.begin() as tx:
-            await readiness.prepare_database(tx, Vault(key))
+            await readiness.prepare_database(tx, Vault(*secret_keys))
     finally:
         await database.close()
 
@@ -67,6 +67,19 @@ async def test_the_first_start_settles_the_secret_key(database_url: str) -> None
     with pytest.raises(WrongSecretKeyError, match="RUNWARD_SECRET_KEY is not the key"):
         await start(database_url, OTHER)
     await start(database_url, KEY)
+
+
+async def test_a_deployment_starts_without_the_previous_key_after_a_start_with_both(
+    database_url: str,
+) -> None:
+    await start(database_url, KEY)
+    await start(database_url, KEY, OTHER)
+    with pytest.raises(WrongSecretKeyError):
+        await start(database_url, OTHER)
+    await start(database_url, OTHER, KEY)
+    await start(database_url, OTHER)
+    with pytest.raises(WrongSecretKeyError):
+        await start(database_url, KEY)
 
 
 @pytest.mark.parametrize("url", ["garbage", "postgresql://nobody@127.0.0.1:9/x"])

@@ -46,7 +46,7 @@ async def sign_in(request: Request) -> Response:
         raise e.UnauthenticatedError("The API key is not valid.", token_given=True)
     token = console_sessions.make_token()
     async with storage.begin() as tx:
-        await console_sessions.open_session(tx, principal, vault.session_digest(token))
+        await console_sessions.open_session(tx, principal, vault.session_digests(token)[0])
     answer = await _describe_session(storage, token)
     if answer is None:
         raise e.UnauthenticatedError("The API key is not valid.", token_given=True)
@@ -82,7 +82,7 @@ async def sign_out(request: Request) -> Response:
     token = console_access.session_token(request.headers, access.public_url)
     if token is not None:
         async with storage.begin() as tx:
-            await console_sessions.close_session(tx, vault.session_digest(token))
+            await console_sessions.close_session(tx, vault.session_digests(token))
         access.forget_session(token)
     answer = Response(status_code=204)
     answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
@@ -93,7 +93,7 @@ async def sign_out(request: Request) -> Response:
 async def _describe_session(storage: Storage, token: str) -> JSONResponse | None:
     vault = storage.vault
     async with storage.connect() as tx:
-        session = await console_sessions.get_session(tx, vault.session_digest(token))
+        session = await console_sessions.get_session(tx, vault.session_digests(token))
     if session is None:
         return None
     principal = session.principal

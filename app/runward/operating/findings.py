@@ -312,7 +312,7 @@ async def _check_secret_key(settings: Settings, tx: Tx) -> Finding:
     if settings.secret_key is None:
         return finding
     try:
-        await readiness.check_database(tx, Vault(settings.secret_key.get_secret_value()))
+        await readiness.check_database(tx, Vault(*settings.list_secret_keys()))
     except WrongSecretKeyError as error:
         return _create_failure("secret key", error)
     except UnmigratedDatabaseError:  # no process has used this database yet

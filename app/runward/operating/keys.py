@@ -100,15 +100,15 @@ async def _open_database(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]]
             server = await embedded.start(data_dir, report=lambda _: None)
             stack.push_async_callback(server.stop)
             url, secret = server.url, settings.secret_key or load_secret_key(data_dir)
+            settings = settings.model_copy(update={"secret_key": secret})
             await migrations.upgrade(url, secret.get_secret_value())
         else:
-            url, secret = read_database_url(settings), ensure_secret_key(settings).secret_key
-        assert secret is not None
+            url = read_database_url(ensure_secret_key(settings))
         database = open_database(url, pool_size=1, through_pgbouncer=settings.pgbouncer)
         stack.push_async_callback(database.close)
         await check_safety(database)  # its error explains why the connection fails
         tx = await stack.enter_async_context(database.pool.begin())
-        vault = Vault(secret.get_secret_value())
+        vault = Vault(*settings.list_secret_keys())
         await readiness.prepare_database(tx, vault)
         yield tx, vault
 

@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from pydantic import SecretStr
-
 from runward.domain.json import parse
 from runward.domain.registry.tools import ToolSpec
 from runward.store import readiness
@@ -40,7 +38,7 @@ METADATA_MARK: Final = "runward_example"
 
 @asynccontextmanager
 async def serve_example_tools(
-    database_url: str, secret_key: SecretStr, data_dir: Path, *, prefer_port: int
+    database_url: str, vault: Vault, data_dir: Path, *, prefer_port: int
 ) -> AsyncGenerator[str | None]:
     """Yield the address of the tool server. Yield None if users registered tools with all of these
     names, or if another process on the same data folder serves the tools. The previous port is
@@ -49,7 +47,7 @@ async def serve_example_tools(
         if not first:
             yield None
             return
-        async with _serve(database_url, secret_key, prefer_port) as address:
+        async with _serve(database_url, vault, prefer_port) as address:
             yield address
 
 
@@ -70,10 +68,7 @@ def _lock_folder(data_dir: Path) -> Generator[bool]:
 
 
 @asynccontextmanager
-async def _serve(
-    database_url: str, secret_key: SecretStr, prefer_port: int
-) -> AsyncGenerator[str | None]:
-    vault = Vault(secret_key.get_secret_value())
+async def _serve(database_url: str, vault: Vault, prefer_port: int) -> AsyncGenerator[str | None]:
     database = open_database(database_url, pool_size=1)
     secrets: dict[str, tuple[str, ...]] = {}
     server = None

@@ -21,6 +21,7 @@ from runward.quickstart.local_secrets import load_or_create_secret, load_secret_
 from runward.settings import Settings
 from runward.store import migrations
 from runward.store.access import keys
+from runward.store.access.vault import Vault
 from runward.store.postgres import embedded
 
 LOOPBACK: Final = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
@@ -80,7 +81,7 @@ async def _prepare_embedded(
         progress.start_step("Registering the example tools")
         serving = example_tools.serve_example_tools(
             server.url,
-            secret_key,
+            Vault(*settings.list_secret_keys()),
             data_dir,
             prefer_port=settings.port + 1 if settings.port else 0,
         )

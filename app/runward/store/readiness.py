@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import structlog
-from sqlalchemy import text
+from sqlalchemy import text, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.exc import ProgrammingError
 
@@ -62,8 +62,17 @@ async def prepare_database(tx: Tx, vault: Vault) -> None:
     await check_schema(tx)
     canary = vault.seal(_CANARY, column=_COLUMN, project_id=DEFAULT_PROJECT, row="")
     await tx.execute(upsert(deployment).values(canary=canary).on_conflict_do_nothing())
-    await check_database(tx, vault)
+    await _reseal_canary(tx, vault, await check_database(tx, vault))
     await _continue_log(tx)
+
+
+async def _reseal_canary(tx: Tx, vault: Vault, canary: bytes) -> None:
+    """Encrypt the canary with the current secret key. Otherwise, no process would start without
+    the previous key."""
+    current = vault.reseal(canary, column=_COLUMN, project_id=DEFAULT_PROJECT, row="")
+    if current is not None:
+        await tx.execute(update(deployment).values(canary=current))
+        log.info("secret_key_changed")
 
 
 async def _continue_log(tx: Tx) -> None:
@@ -87,9 +96,9 @@ async def check_schema(tx: Tx) -> None:
     _check_revision(None if row is None else row.version_num)
 
 
-async def check_database(tx: Tx, vault: Vault) -> None:
-    """Check that the database accepts writes, and check the schema and the secret key. Raises
-    UnmigratedDatabaseError, WrongSecretKeyError and DATABASE_ERRORS."""
+async def check_database(tx: Tx, vault: Vault) -> bytes:
+    """Check that the database accepts writes, and check the schema and the secret key. Return the
+    canary. Raises UnmigratedDatabaseError, WrongSecretKeyError and DATABASE_ERRORS."""
     row = await _read_state(tx, _LOCK_STATE)
     if row is None:
         raise UnmigratedDatabaseError(
@@ -98,6 +107,7 @@ async def check_database(tx: Tx, vault: Vault) -> None:
         )
     _check_revision(row.revision)
     check_secret_key(vault, row.canary)
+    return row.canary
 
 
 def check_secret_key(vault: Vault, canary: bytes) -> None:
