@@ -122,8 +122,9 @@ _CLIENT_VARIABLES: Final = ("RUNWARD_URL", "RUNWARD_KEY")
 """Variables of the commands that ask a running Runward."""
 _PLUGIN_VARIABLES: Final = "RUNWARD_SECRET_"
 
-UsdPerMillion = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 MAX_RETENTION_DAYS: Final = 36_500
+"""Equal to `runward.domain.retention.MAX_DAYS`. Settings do not import the domain."""
+UsdPerMillion = Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 PricedModel = Annotated[str, Field(pattern=r"^[a-z-]+:.+$")]
 
 

@@ -145,7 +145,10 @@ BEFORE: Mapping[str, Callable[[Project], Found]] = {
     "create_schedule": clerk,
     "update_schedule": schedule,
 }
-WITH_EVERY_SCOPE = ("create_key", "create_webhook_endpoint", "update_webhook_endpoint")
+WITH_EVERY_SCOPE = (
+    *("create_key", "create_webhook_endpoint", "update_webhook_endpoint"),
+    *("put_retention", "preview_retention", "put_legal_hold"),
+)
 NAMED_AFTER_IT = {"put_secret": "CRM_TOKEN"}
 
 

@@ -19,6 +19,11 @@ def _child_of(row: Json) -> str | None:
     return row["child_run_id"] if row["phase"] == "awaiting_child" else None
 
 
+def _started_run_of(row: Json) -> Any:
+    """The response of another request is stored with the resource that it describes."""
+    return row["resource_id"] if row.get("answer") is None else None
+
+
 REFERENCES: tuple[tuple[str, str, Callable[[Json], Any]], ...] = (
     ("runs", "run", itemgetter("parent_run_id")),
     ("runs", "call", _parent_call_of),
@@ -32,7 +37,7 @@ REFERENCES: tuple[tuple[str, str, Callable[[Json], Any]], ...] = (
     ("session_items", "session", itemgetter("session_id")),
     ("session_items", "run", itemgetter("run_id")),
     ("remembered_decisions", "run", itemgetter("run_id")),
-    ("idempotency_keys", "run", itemgetter("resource_id")),
+    ("idempotency_keys", "run", _started_run_of),
 )
 """Table, kind of the row that its rows name, and the key of that row; `None` names none."""
 

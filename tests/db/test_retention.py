@@ -278,3 +278,11 @@ async def test_a_project_has_few_unfinished_erasures(
     await alone(store, lambda tx: erasures.add_erasure(tx, PROJECT, {"user": "u1"}))
     with pytest.raises(TooManyRequestsError):
         await alone(store, lambda tx: erasures.add_erasure(tx, PROJECT, {"user": "u2"}))
+
+
+async def test_vacuums_of_large_tables_begin_early(store: Store) -> None:
+    found = await store.sql(
+        "SELECT count(*) AS tables FROM pg_class WHERE 'autovacuum_vacuum_scale_factor=0.02'"
+        " = ANY(reloptions)"
+    )
+    assert found[0].tables == 6

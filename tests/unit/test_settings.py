@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from runward.domain import retention
 from runward.operating.environment import list_problems
-from runward.settings import Settings, find_unknown_variables
+from runward.settings import MAX_RETENTION_DAYS, Settings, find_unknown_variables
 
 
 def read(monkeypatch: pytest.MonkeyPatch, **environment: str) -> Settings:
@@ -120,3 +121,7 @@ def test_hosts_are_those_that_are_allowed_or_else_the_service_s_own(
 ) -> None:
     given = {f"RUNWARD_{name}": value for name, value in environment.items()}
     assert read(monkeypatch, **given).hosts == hosts
+
+
+def test_the_deployment_and_projects_have_the_same_maximum_retention() -> None:
+    assert MAX_RETENTION_DAYS == retention.MAX_DAYS

@@ -3,6 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
+
+MAX_DAYS: Final = 36_500
+"""Maximum retention of a class of data."""
 
 
 class FixedClass(StrEnum):

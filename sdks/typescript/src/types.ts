@@ -3330,8 +3330,9 @@ export interface components {
          * @description The retention of one class of data.
          * @example {
          *       "days": 90,
+         *       "default_days": 365,
          *       "is_default": false,
-         *       "max_days": 365
+         *       "max_days": 730
          *     }
          */
         ClassRetention: {
@@ -9719,26 +9720,26 @@ export interface components {
          *       "runs": {
          *         "days": 90,
          *         "is_default": false,
-         *         "default_days": null,
-         *         "max_days": 365
+         *         "default_days": 365,
+         *         "max_days": 730
          *       },
          *       "events": {
          *         "days": 90,
          *         "is_default": false,
-         *         "default_days": null,
-         *         "max_days": 365
+         *         "default_days": 365,
+         *         "max_days": 730
          *       },
          *       "tool_call_content": {
          *         "days": 90,
          *         "is_default": false,
-         *         "default_days": null,
-         *         "max_days": 365
+         *         "default_days": 365,
+         *         "max_days": 730
          *       },
          *       "deliveries": {
          *         "days": 90,
          *         "is_default": false,
-         *         "default_days": null,
-         *         "max_days": 365
+         *         "default_days": 365,
+         *         "max_days": 730
          *       }
          *     }
          */

@@ -17,8 +17,7 @@ from runward.api.http.models import (
 )
 from runward.api.runs.models import Actor
 from runward.domain.ids import Prefix, format_id, parse_id
-from runward.domain.retention import DataClass, ErasureStatus, HoldKind, RetentionLimits
-from runward.settings import MAX_RETENTION_DAYS
+from runward.domain.retention import MAX_DAYS, DataClass, ErasureStatus, HoldKind, RetentionLimits
 from runward.store.access import holds
 from runward.store.retention import cleaner, erasures
 
@@ -36,7 +35,7 @@ def parse_held_id(text: str) -> tuple[HoldKind, UUID]:
     return found
 
 
-Days = Annotated[int, Field(ge=1, le=MAX_RETENTION_DAYS)] | None
+Days = Annotated[int, Field(ge=1, le=MAX_DAYS)] | None
 
 
 class PutRetention(RequestModel):
@@ -64,7 +63,7 @@ class PutRetention(RequestModel):
 class ClassRetention(ResponseModel):
     """The retention of one class of data."""
 
-    model_config = with_example(days=90, is_default=False, default_days=None, max_days=365)
+    model_config = with_example(days=90, is_default=False, default_days=365, max_days=730)
 
     days: int | None
     """Number of days for which Runward keeps the data. Null: forever."""
@@ -79,8 +78,8 @@ class ClassRetention(ResponseModel):
 _CLASS: Final[dict[str, Any]] = {
     "days": 90,
     "is_default": False,
-    "default_days": None,
-    "max_days": 365,
+    "default_days": 365,
+    "max_days": 730,
 }
 
 

@@ -77,8 +77,9 @@ FROM held WHERE c.project_id = :project_id AND c.ended_at >= held.ended_at"""
 _HAS_CONTENT: Final[Mapping[DataClass, str]] = {
     DataClass.RUNS: "r.erased_at IS NULL",
     DataClass.TOOL_CALL_CONTENT: "r.erased_at IS NULL",
-    DataClass.EVENTS: "EXISTS (SELECT FROM run_events e"
-    " WHERE e.project_id = r.project_id AND e.run_id = r.id)",
+    # PostgreSQL may read the whole table for EXISTS.
+    DataClass.EVENTS: "(SELECT e.seq FROM run_events e"
+    " WHERE e.project_id = r.project_id AND e.run_id = r.id LIMIT 1) IS NOT NULL",
 }
 """SQL conditions for a run that may have data of the class. An erasure may have removed it."""
 _DUE: Final = f"""
