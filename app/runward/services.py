@@ -180,6 +180,9 @@ class Registry:
         await self.prices.open()
         return self.prices.find_problem(model)
 
+    async def has_budgets(self, project_id: ProjectId) -> bool:
+        return (await self.policies.of(project_id)).has_budgets
+
     def list_priced_models(self) -> list[str]:
         """Return the models for which the operator has set a price."""
         return self.prices.names

@@ -44,6 +44,8 @@ BODIES: dict[str, Json] = {
     "preview_retention": {"runs": 30_000},
     "put_legal_hold": {"reason": "mine"},
     "create_erasure": {"metadata": {"user": "mine"}},
+    "create_budget": {"limit_usd": 1_000},
+    "update_budget": {"limit_usd": 2_000},
     "create_key": {"name": "mine", "scopes": ["admin"]},
     "create_response": {"model": "offline:rules", "input": "hi"},
     "create_chat_completion": {
@@ -70,6 +72,7 @@ UNKNOWN: Json = {
     "delivery_id": "wd_" + "f" * 32,
     "resource_id": "run_" + "f" * 32,
     "erasure_id": "era_" + "f" * 32,
+    "budget_id": "bud_" + "f" * 32,
     "schedule_id": "sched_" + "f" * 32,
     "call_id": "c9",
     "name": "nobody",
@@ -105,6 +108,9 @@ def furnish(project: Project, mcp_url: str) -> Things:
     ids = {
         "run_id": run["id"],
         "schedule_id": schedule["id"],
+        "budget_id": project.key("admin").call("POST", "/v1/budgets", BODIES["create_budget"])[
+            "id"
+        ],
         "response_id": "resp_" + run["id"].removeprefix("run_"),
         "session_id": session["id"],
         "approval_id": approval["id"],
@@ -153,6 +159,6 @@ def snapshot(project: Project) -> list[Json]:
     admin = project.key("admin")
     paths = ["/v1/runs", "/v1/sessions", "/v1/approvals", "/v1/tools", "/v1/agents"]
     paths += ["/v1/mcp_servers", "/v1/secrets", "/v1/schedules"]
-    endpoints = admin.call("GET", "/v1/webhook_endpoints")
+    owned = [admin.call("GET", path) for path in ("/v1/webhook_endpoints", "/v1/budgets")]
     keys = [key["id"] for key in admin.call("GET", "/v1/keys", limit=200, order="asc")["data"][:2]]
-    return [*(project.client.call("GET", path) for path in paths), endpoints, {"keys": keys}]
+    return [*(project.client.call("GET", path) for path in paths), *owned, {"keys": keys}]

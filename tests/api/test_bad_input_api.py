@@ -60,6 +60,8 @@ GOOD: dict[str, Json] = {
     "preview_retention": {"runs": 30_000},
     "put_legal_hold": {"reason": "mine"},
     "create_erasure": {"metadata": {"user": "nobody"}},
+    "create_budget": BODIES["create_budget"],
+    "update_budget": BODIES["update_budget"],
     "create_key": {"name": "mine", "scopes": ["runs:read"]},
     "create_project": {"name": "mine"},
     "create_project_key": {"name": "mine", "scopes": ["runs:read"]},
@@ -344,7 +346,7 @@ class Stage:
 
     def snapshot(self) -> list[Any]:
         paths = ["/v1/runs", "/v1/approvals", "/v1/tools", "/v1/agents", "/v1/keys", "/v1/secrets"]
-        paths += ["/v1/webhook_endpoints", "/v1/schedules"]
+        paths += ["/v1/webhook_endpoints", "/v1/schedules", "/v1/budgets"]
         shown: list[Any] = [self.client.call("GET", path, limit=200) for path in paths]
         path = f"/v1/runs/{self.values['run_id']}"
         shown += [self.client.call("GET", path + end) for end in ("", "/events", "/tool_calls")]
@@ -364,6 +366,9 @@ def stage(project: Project) -> Iterator[Stage]:
     schedule = project.client.call("POST", "/v1/schedules", BODIES["create_schedule"])
     values: Json = {
         "schedule_id": schedule["id"],
+        "budget_id": project.key("admin").call("POST", "/v1/budgets", BODIES["create_budget"])[
+            "id"
+        ],
         "session_id": session["id"],
         "run_id": run["id"],
         "response_id": "resp_" + run["id"].removeprefix("run_"),

@@ -119,6 +119,11 @@ def schedule(project: Project) -> Found:
     return {"{schedule_id}": project.client.call("POST", "/v1/schedules", body)["id"]}
 
 
+def budget(project: Project) -> Found:
+    made = project.key("admin").call("POST", "/v1/budgets", {"limit_usd": 1})
+    return {"{budget_id}": made["id"]}
+
+
 DIGEST = DOCUMENT["components"]["examples"]["Approval"]["value"]["digest"]
 RUN_ID = DOCUMENT["components"]["examples"]["Run"]["value"]["id"]
 SESSION_ID = DOCUMENT["components"]["examples"]["Session"]["value"]["id"]
@@ -144,9 +149,11 @@ BEFORE: Mapping[str, Callable[[Project], Found]] = {
     "create_project_key": this_project,
     "create_schedule": clerk,
     "update_schedule": schedule,
+    "update_budget": budget,
 }
 WITH_EVERY_SCOPE = (
     *("create_key", "create_webhook_endpoint", "update_webhook_endpoint"),
+    *("create_budget", "update_budget"),
     *("put_retention", "preview_retention", "put_legal_hold"),
 )
 NAMED_AFTER_IT = {"put_secret": "CRM_TOKEN"}

@@ -22,7 +22,7 @@ OWN = re.compile(
 REFERENCE = re.compile(r"(.*_)?(id|agent|agents|tools|handoffs|conversation|model|output)")
 IDS = {
     *("run_id", "response_id", "session_id", "approval_id", "key_id", "project_id"),
-    *("endpoint_id", "delivery_id", "schedule_id", "resource_id", "erasure_id"),
+    *("endpoint_id", "delivery_id", "schedule_id", "budget_id", "resource_id", "erasure_id"),
 }
 UNEVEN = {"date", "x-request-id", "content-length", "etag", "location"}
 

@@ -31,6 +31,7 @@ CREATED = (
     ("create_key", "key_id", ["list_keys", "get_key", "revoke_key"]),
     ("create_project", "project_id", ["list_projects"]),
     ("create_webhook_endpoint", "endpoint_id", ["list_webhook_endpoints", "get_webhook_endpoint"]),
+    ("create_budget", "budget_id", ["list_budgets", "get_budget", "update_budget"]),
     ("create_schedule", "schedule_id", ["list_schedules", "get_schedule", "update_schedule"]),
     (
         "create_webhook_endpoint",
@@ -84,7 +85,7 @@ class Sources:
     def create(self, operation_id: str) -> Answer:
         fields = {"register_mcp_server": {"url": self.mcp_url}, "register_tool": {"parameters": X}}
         body = {**BODIES[operation_id], **fields.get(operation_id, {})}
-        if operation_id != "create_webhook_endpoint":
+        if operation_id not in ("create_webhook_endpoint", "create_budget"):
             body["name"] = f"made{next(self.numbers)}"
         return self.answer(operation_id, self.send(operation_id, {}, body))
 

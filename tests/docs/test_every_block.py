@@ -55,6 +55,7 @@ RUN_BY: Final = {
         "tests/docs/test_runs_and_models.py::test_chat_completions"
     ),
     "docs/reference/rules.md": "tests/docs/test_tools_and_guards.py::test_rules",
+    "docs/how-to/budgets.md": "tests/docs/test_budgets.py::test_budgets",
     "docs/how-to/schedules.md": "tests/docs/test_schedules.py::test_schedules",
     "docs/how-to/sdks.md": "tests/e2e/test_sdks.py::test_the_page",
     "docs/how-to/secrets.md": "tests/docs/test_runs_and_models.py::test_secrets",

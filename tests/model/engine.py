@@ -86,6 +86,9 @@ class _Storage:
     def renew(self, _: HeldLease) -> Pending:
         return Pending("renew")
 
+    async def reserve(self, *_: object) -> Any:
+        raise AssertionError("the project has no budgets")
+
 
 class _Policies:
     async def of(self, _: Any) -> Any:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from runward.domain.json import JsonObject, compact
-from runward.domain.registry.tools import RESERVED_NAMES, ToolSpec, is_reserved
+from runward.domain.registry.tools import EXCEED_BUDGET, RESERVED_NAMES, ToolSpec, is_reserved
 from runward.domain.run import texts
 from runward.domain.run.builtins import (
     BUILTINS,
@@ -78,7 +78,7 @@ def test_a_built_in_tool_may_always_be_called_again(name: str) -> None:
 
 
 def test_their_names_and_those_of_handoffs_are_reserved() -> None:
-    assert set(BUILTINS) == RESERVED_NAMES
+    assert {*BUILTINS, EXCEED_BUDGET} == RESERVED_NAMES
     assert all(map(is_reserved, RESERVED_NAMES))
     assert is_reserved("transfer_to_billing")
     assert not is_reserved("transfer")

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from runward.api import probes, service, workers
+from runward.api import budgets, probes, service, workers
 from runward.api.approvals import decision, inbox
 from runward.api.approvals import routes as approvals
 from runward.api.completions import routes as completions
@@ -55,6 +55,7 @@ ROUTERS: Final = (
     schedules.routes,
     webhooks.routes,
     retention.routes,
+    budgets.routes,
     keys.routes,
     keys.projects,
     service.routes,

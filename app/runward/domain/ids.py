@@ -38,6 +38,7 @@ class Prefix(StrEnum):
     ERASURE = "era"
     SCHEDULE = "sched"
     SCHEDULE_SLOT = "slot"
+    BUDGET = "bud"
 
 
 def format_id(prefix: Prefix, value: UUID) -> str:

@@ -99,6 +99,11 @@ class ScheduleNotFoundError(NotFoundError):
     text = "This project has no schedule with this ID."
 
 
+class BudgetNotFoundError(NotFoundError):
+    code = "budget_not_found"
+    text = "This project has no budget with this ID."
+
+
 class CallbackNotFoundError(NotFoundError):
     code = "callback_not_found"
     text = "The callback URL is not valid, or its run was deleted."

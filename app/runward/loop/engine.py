@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from runward.domain.ids import ProjectId
+from runward.domain.run.budget_approvals import list_approved_budgets
 from runward.domain.run.items import Item
 from runward.domain.run.state import Call, RunState
 from runward.domain.run.status import RunStatus
@@ -17,6 +18,7 @@ from runward.loop.notices import Notices
 from runward.loop.project_cache import PolicyCache, ProjectModels
 from runward.loop.spans import Tracing
 from runward.loop.toolbox import Toolbox
+from runward.store import budgets
 from runward.store.live.feed import Feed
 from runward.store.postgres.db import retry_on_outage
 from runward.store.postgres.engine import AsyncEngine
@@ -71,6 +73,24 @@ class RunStorage:
         async def write() -> bool:
             async with self.pool.begin() as tx:
                 return not await sweep.renew_leases(tx, self.lease_length, [lease])
+
+        return await retry_on_outage(write)
+
+    async def reserve(self, state: RunState, estimate: float | None) -> budgets.Reserved:
+        """Reserve the estimated cost of a model request. None: the price is unknown."""
+
+        async def write() -> budgets.Reserved:
+            async with self.pool.begin() as tx:
+                return await budgets.reserve(
+                    tx,
+                    state.project_id,
+                    state.id,
+                    state.fence,
+                    agent=state.agent,
+                    key_id=state.created_by,
+                    estimate=estimate,
+                    approved=list_approved_budgets(state),
+                )
 
         return await retry_on_outage(write)
 

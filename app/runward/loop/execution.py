@@ -4,6 +4,7 @@ The run's state stays in memory while the lease is held. Each step is one commit
 `runward.domain.run.decide` makes all decisions."""
 
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Final, assert_never
 
@@ -12,6 +13,8 @@ import structlog
 from runward.domain.events.values import RunErrorCode
 from runward.domain.ids import CallId, Prefix, format_id
 from runward.domain.run import team
+from runward.domain.run.budget_approvals import ask_to_exceed
+from runward.domain.run.budgets import BudgetWait
 from runward.domain.run.child_runs import record_results, start_children
 from runward.domain.run.decide import (
     Action,
@@ -45,11 +48,7 @@ from runward.loop.leased_run import LeasedRun, LeaseLostError
 from runward.loop.model_notes import LossNote, Note
 from runward.loop.project_cache import NO_POLICY
 from runward.loop.toolbox import BuiltinTools, seconds_for
-from runward.loop.turn import (
-    FailedAfterResponse,
-    ModelTurn,
-    finish_unusable,
-)
+from runward.loop.turn import FailedAfterResponse, ModelTurn, finish_unusable
 from runward.loop.unreadable_secrets import return_unreadable
 from runward.metrics.definitions import TURN_SECONDS, count_reported_usage
 from runward.store.access.vault import SecretUnreadableError
@@ -178,15 +177,23 @@ class Execution:
         self._turn_began = perf_counter()
         self._trace.begin_turn(state)
         asked = ModelTurn(self._engine.models, self._tools, self._checks, state, self._trace)
-        asking = asked.ask(
-            action, visible, turn, tell=self._add_note, check=self.leased.check_lease
-        )
+        reserve, check = partial(self._engine.storage.reserve, state), self.leased.check_lease
+        asking = asked.ask(action, visible, turn, tell=self._add_note, check=check, reserve=reserve)
         parsed = await self.leased.run_unless_stopped(asking)
+        self.leased.changes.budget = asked.charge
+        if isinstance(parsed, BudgetWait):
+            return await self._wait_for_budget(parsed)
         if parsed is None and asked.response is not None:
             # The response is dropped, but its usage counts.
             usage = asked.response.usage
             self.leased.state = add_usage(self.leased.state, self.leased.changes, usage)
         return await self._take(parsed, turn)
+
+    async def _wait_for_budget(self, wait: BudgetWait) -> bool:
+        leased = self.leased
+        if wait.asks:
+            leased.state = ask_to_exceed(leased.state, leased.changes, wait, mint)
+        return not wait.asks and await leased.wait_for_budget(wait)
 
     def _observe_turn(self) -> None:
         """Observe the duration of the turn that ends now, if this claim began it."""
@@ -220,6 +227,7 @@ class Execution:
             failed = FailedAfterResponse(parsed.response, finish_unusable(error))
             return await self._end_turn(failed)
         changes.events[:0] = leased.changes.events
+        changes.budget = leased.changes.budget
         leased.state, leased.changes = state, changes
         return False
 
@@ -384,8 +392,7 @@ class Execution:
                 return False  # decide again
             action = checked
         has_orphans = bool(leased.state.open_children)
-        over = await leased.finish(action)
-        if over:
+        if over := await leased.finish(action):
             self._observe_turn()
         if over and has_orphans:
             closed = await self._engine.children.cancel(leased.state)

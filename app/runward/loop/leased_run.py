@@ -5,15 +5,16 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from runward.domain.events.base import MAX_VALUE_BYTES
-from runward.domain.events.kinds import RunWaitingEvent
+from runward.domain.events.kinds import BudgetExceededEvent, RunWaitingEvent
 from runward.domain.events.run_data import IncompleteDetails, RunEndedData, RunError
 from runward.domain.events.values import CallReason, RunErrorCode
 from runward.domain.ids import read_creation
 from runward.domain.run.abandoned import AbandonedCall, find_abandoned
 from runward.domain.run.bounds import truncate
+from runward.domain.run.budgets import BudgetWait
 from runward.domain.run.decide import Finish, Park
 from runward.domain.run.open_calls import close_open_calls, describe_waiting_call
-from runward.domain.run.run_events import add_progress
+from runward.domain.run.run_events import add_progress, build_budget_data
 from runward.domain.run.state import Call, CallPhase, Changes, RunState
 from runward.domain.run.status import MOVES, RUN_ENDINGS, TERMINAL, Move, RunStatus
 from runward.loop.engine import RunStorage
@@ -153,6 +154,14 @@ class LeasedRun(RunSignals):
         changes = self.changes.copy()
         return await self.end(build_parking(self.state, changes, action), changes)
 
+    async def wait_for_budget(self, wait: BudgetWait) -> bool:
+        """Commit that the run waits for the next period of a budget. Return False if another
+        process changed the run: decide again."""
+        changes = self.changes.copy()
+        changes.budget = wait
+        changes.add(BudgetExceededEvent(build_budget_data(wait)))
+        return await self.end(Ending(Move.RELEASE, delay=wait.delay, keep_claim=True), changes)
+
     async def finish(self, action: Finish) -> bool:
         """Commit the end of the run. Return False if another process changed the run: decide
         again."""
@@ -162,7 +171,8 @@ class LeasedRun(RunSignals):
     async def end(self, ending: Ending, changes: Changes) -> bool:
         """Commit the end of this claim. Return False if another process changed the run: decide
         again."""
-        version = None if ending.keep_claim else self.state.version
+        waits = isinstance(changes.budget, BudgetWait)
+        version = self.state.version if waits or not ending.keep_claim else None
         written = await self.write(self.state, changes, expected_version=version, ending=ending)
         if isinstance(written, Committed):
             return True

@@ -96,6 +96,7 @@ class ProjectPolicy:
     all_secrets: tuple[str, ...]
     overlap_ends: float = inf
     current_secrets: int = 1
+    has_budgets: bool = False
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -118,6 +119,7 @@ class PolicyCache(ProjectCache[ProjectPolicy]):
                 tuple(chain.from_iterable(derived)),
                 signing.end_of_overlap(stored.former_seconds),
                 len(derived[0]),
+                stored.has_budgets,
             )
 
         super().__init__(read)

@@ -21,7 +21,8 @@ def related_changes(
     commit with steps of other runs."""
     parts = ending is not None and ending.move is not Move.RELEASE
     concerns = state.lineage or state.place or state.open_children
-    if not (changes.children or changes.shared_state or (parts and concerns)):
+    own = changes.children or changes.shared_state or changes.budget
+    if not (own or (parts and concerns)):
         return None
     ends = ending is not None and MOVES[ending.move].target in TERMINAL
     kept: tuple[JsonObject, ...] = ()
@@ -38,6 +39,7 @@ def related_changes(
         state_delta=changes.shared_state,
         session_place=state.place if ends else None,
         session_items=kept,
+        budget=changes.budget,
     )
 
 

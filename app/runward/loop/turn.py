@@ -11,7 +11,7 @@ from typing import Final
 from pydantic_core import PydanticSerializationError
 
 from runward.domain.events.values import RunErrorCode
-from runward.domain.json import UnstorableError, compact
+from runward.domain.json import UnstorableError
 from runward.domain.registry.guards import (
     Allow,
     HookFailure,
@@ -20,10 +20,15 @@ from runward.domain.registry.guards import (
 )
 from runward.domain.run import texts
 from runward.domain.run.bounds import bounded_response
+from runward.domain.run.budgets import BudgetCharge, BudgetWait
 from runward.domain.run.config import truncates_input
 from runward.domain.run.conversation import build_conversation
 from runward.domain.run.decide import AskModel, Finish
-from runward.domain.run.history import BYTES_A_TOKEN, drop_oldest_items, trimmed_history
+from runward.domain.run.history import (
+    BYTES_A_TOKEN,
+    drop_oldest_items,
+    trimmed_history,
+)
 from runward.domain.run.items import Message
 from runward.domain.run.parsed_calls import ParsedResponse, Turn
 from runward.domain.run.plan import UnusableResponseError, parse_response
@@ -52,6 +57,7 @@ from runward.loop.checks import (
 from runward.loop.engine import ModelAccess
 from runward.loop.hosted_secrets import RequestWithSecrets, add_secrets
 from runward.loop.model_notes import Note, RequestObserver
+from runward.loop.reservations import UNPRICED, Reserve, count_fixed_bytes, estimate_cost
 from runward.loop.spans import NO_TRACE, RunTrace
 from runward.loop.tool_rules import choose_tool_choice
 from runward.metrics.definitions import MODEL_ERRORS, MODEL_SECONDS, count_usage
@@ -86,6 +92,8 @@ class ModelTurn:
     trace: RunTrace = NO_TRACE
     response: ModelResponse | None = None
     """The model's response, as soon as it is accepted."""
+    charge: BudgetCharge | None = None
+    """The cost of the model request, if its estimate was reserved."""
 
     async def ask(
         self,
@@ -95,9 +103,11 @@ class ModelTurn:
         *,
         tell: Callable[[Note], None],
         check: Callable[[], Awaitable[None]],
-    ) -> ParsedResponse | FailedAfterResponse | Finish:
-        """Return the accepted response with its reviewed calls, or the end of the run. `tools`: the
-        tools that the model sees. `check` is called before each model request."""
+        reserve: Reserve,
+    ) -> ParsedResponse | FailedAfterResponse | Finish | BudgetWait:
+        """Return the accepted response with its reviewed calls, the end of the run, or the budget
+        that has no room for the request. `tools`: the tools that the model sees. `check` is called
+        before each model request, and `reserve` before the first one."""
         verdict = await self.checks.check_input(self.state)
         if not isinstance(verdict, Allow):
             return finish_refused(verdict, "run_input")
@@ -109,18 +119,46 @@ class ModelTurn:
             case Instead():
                 response = make_replacement_response(before)
             case NoChange():
-                try:
-                    response = await ask_model(
-                        self.models, self.state, request, self.trace, tell=tell, check=check
-                    )
-                except ModelError as error:
-                    return Finish(RunStatus.FAILED, code=error.code, message=error.message)
+                sent = await self._send(request, tell, check, reserve)
+                if not isinstance(sent, ModelResponse):
+                    return sent
+                response = sent
         after = await self.checks.after_model(self.state, response)
         if isinstance(after, HookFailure):
             failed = Finish(RunStatus.FAILED, code=RunErrorCode.HOOK_FAILED, message=after.detail)
             return FailedAfterResponse(response, failed)
         self.response = after
         return await self.review(after, turn)
+
+    async def _send(
+        self,
+        request: ModelRequest,
+        tell: Callable[[Note], None],
+        check: Callable[[], Awaitable[None]],
+        reserve: Reserve,
+    ) -> ModelResponse | Finish | BudgetWait:
+        """Return the model's response. If the project has budgets, reserve the cost first."""
+        if self.checks.policy.has_budgets:
+            estimate = estimate_cost(self.models.prices, self.state.config.models, request)
+            # Set first, because the reservation may be committed after this task was cancelled.
+            self.charge = BudgetCharge(self.state.fence, 0.0)
+            reserved = await reserve(estimate)
+            if reserved != "reserved":
+                self.charge = None
+            if isinstance(reserved, BudgetWait):
+                return reserved
+            if reserved == "unknown_price":
+                code = RunErrorCode.UNKNOWN_PRICE
+                return Finish(RunStatus.FAILED, code=code, message=UNPRICED)
+        try:
+            response = await ask_model(
+                self.models, self.state, request, self.trace, tell=tell, check=check
+            )
+        except ModelError as error:
+            return Finish(RunStatus.FAILED, code=error.code, message=error.message)
+        if self.charge is not None:
+            self.charge = replace(self.charge, cost=response.usage.cost)
+        return response
 
     async def delegate(
         self, response: ModelResponse, turn: Turn
@@ -294,10 +332,7 @@ def _fit_context_window(
         return request, ()
     asked = request.settings.get("max_output_tokens")
     output = asked if isinstance(asked, int) else window // OUTPUT_SHARE
-    fixed = len(request.instructions.encode()) + sum(
-        len(compact([tool.name, tool.description, tool.parameters]).encode())
-        for tool in request.tools
-    )
+    fixed = count_fixed_bytes(request)
     kept = drop_oldest_items(request.items, max(0, window - output) * BYTES_A_TOKEN - fixed)
     count = len(request.items) - len(kept)
     if count == 0:

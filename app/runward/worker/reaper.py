@@ -13,6 +13,7 @@ from runward.domain.errors import AppError, RunUnreadableError
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.run.abandoned import AbandonedCall, Closed
 from runward.metrics.definitions import LEASE_EXPIRIES
+from runward.store import budgets
 from runward.store.access.vault import Vault
 from runward.store.postgres.db import (
     DATABASE_ERRORS,
@@ -117,6 +118,7 @@ class Reaper:
             "delivery": self._start_deliveries,
             "slot": self._start_slots,
             "scheduled_run": self._wake_scheduled,
+            "budget": self._settle_budgets,
         }
         found = await self._list_due_kinds()
         due = set(kinds) if found is None else found
@@ -201,6 +203,10 @@ class Reaper:
 
     async def _wake_scheduled(self) -> bool:
         return await self._alone(slots.wake_waiting) == slots.BATCH
+
+    async def _settle_budgets(self) -> bool:
+        await self._alone(budgets.release_lost)
+        return await self._alone(budgets.wake_waiting) == budgets.BATCH
 
     async def _each(
         self,

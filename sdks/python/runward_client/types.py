@@ -218,7 +218,8 @@ class AllowedTools(TypedDict):
 
 
 class Approval(TypedDict):
-    """A request for a person's decision on one tool call."""
+    """A request for a person's decision on one tool call. The tool `exceed_budget` stands for a
+    model request that would exceed a budget."""
     id: str
     """ID of the approval. Use it to submit the decision."""
     object: Literal['approval']
@@ -383,6 +384,89 @@ class ApproveDecision(TypedDict):
     """`approve`: Runward sends the call unchanged."""
     remember: NotRequired[RememberOptions | None]
     """How the approval applies to later calls. Null: it applies only to this call."""
+
+
+class Budget(TypedDict):
+    """A limit of the cost of model requests in each day or month."""
+    id: str
+    """ID of the budget."""
+    object: Literal['budget']
+    """Always `budget`."""
+    agent: str | None
+    """Name of the agent to which the budget applies. Null: all agents."""
+    key_id: str | None
+    """ID of the API key to whose runs the budget applies. Null: all API keys."""
+    period: BudgetPeriod
+    """Period after which the budget starts again at zero: a `day` or a `month` in UTC."""
+    limit_usd: float
+    """Maximum cost of model requests in each period, in US dollars."""
+    on_limit: BudgetAction
+    """What a run does if the budget has no room for its next model request. `wait`: it waits for
+    the next period. `ask`: it waits for an approval to exceed the budget until the next
+    period."""
+    spent_usd: float
+    """Cost of the model responses of this period, in US dollars."""
+    reserved_usd: float
+    """Estimated cost of the model requests that are in flight, in US dollars."""
+    period_start: str
+    """Start of the current period."""
+    period_end: str
+    """End of the current period."""
+    created_at: str
+    """When the budget was created."""
+    updated_at: str
+    """When the budget was last updated."""
+
+
+class BudgetExceededData(TypedDict):
+    """Data of a `budget.exceeded` event."""
+    budget_id: str
+    """ID of the budget."""
+    limit_usd: float
+    """Limit of the budget in US dollars."""
+    estimate_usd: float
+    """Estimated cost of the model request in US dollars."""
+    period_ends_at: str
+    """End of the budget's current period, when the run continues at the latest."""
+
+
+class BudgetExceededEvent(TypedDict):
+    """A budget has no room for the next model request. The run is queued until the budget's
+    period ends, or until the budget has room for the request, is raised, or is deleted. If
+    the budget asks a person, the run waits for an approval instead."""
+    id: str
+    """ID of the event. Globally unique."""
+    type: Literal['budget.exceeded']
+    """Always `budget.exceeded`."""
+    sequence: int
+    """Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a
+    stream, it is also the `id` of the server-sent event."""
+    run_id: str
+    """ID of the run."""
+    created_at: str
+    """When the event was committed, according to the database's clock."""
+    data: BudgetExceededData
+    """Data of the event. Its fields depend on the event's type."""
+
+
+class BudgetList(TypedDict):
+    """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
+    page, pass `first_id` as `before`."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[Budget]
+    """Items of the page, in the requested order."""
+    first_id: str | None
+    """Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item,
+    or of the last resource that a search examined. Null if the page is empty and no search
+    can continue."""
+    last_id: str | None
+    """Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
+    continue."""
+    has_more: bool
+    """Whether there are more items after this page. If the request contains `before`, whether
+    there are more items before this page."""
 
 
 class CachedPromptTokens(TypedDict):
@@ -907,6 +991,25 @@ class CountInputTokens(TypedDict):
     """Name of a registered agent, or a model as `provider:model`. For an agent, Runward also
     counts its instructions and tools. Empty: Runward counts only the parameters of the
     request. Default: an empty string."""
+
+
+class CreateBudget(TypedDict):
+    """A budget to create. Without `agent` and `key_id`, it applies to all runs of the project."""
+    agent: NotRequired[str | None]
+    """Name of an agent. The budget applies to the model requests of this agent, also in child
+    runs and after handoffs. Null: the budget applies to all agents."""
+    key_id: NotRequired[str | None]
+    """ID of an API key of the project. The budget applies to the runs that this key starts.
+    Null: the budget applies to all API keys."""
+    period: NotRequired[BudgetPeriod]
+    """Period after which the budget starts again at zero: a `day` or a `month` in UTC. Default:
+    `day`."""
+    limit_usd: float
+    """Maximum cost of model requests in each period, in US dollars."""
+    on_limit: NotRequired[BudgetAction]
+    """What a run does if the budget has no room for its next model request. `wait`: it waits for
+    the next period. `ask`: it waits for an approval to exceed the budget until the next
+    period. Default: `wait`."""
 
 
 class CreateChatCompletion(TypedDict):
@@ -1614,7 +1717,7 @@ class IncompleteDetails(TypedDict):
     """The limit that ended a run."""
     reason: str
     """Code of the limit, such as `max_turns`, `max_tool_calls`, `max_tokens`, `max_cost_usd`,
-    `deadline`, `output_schema`, or `guardrail`."""
+    `budget`, `deadline`, `output_schema`, or `guardrail`."""
     message: str | None
     """Description of the limit, for people."""
 
@@ -6284,6 +6387,16 @@ class UpdateAgent(TypedDict):
     """Custom metadata: up to 64 keys and 16 KiB as JSON."""
 
 
+class UpdateBudget(TypedDict):
+    """The changes of a budget. Omitted fields keep their values."""
+    limit_usd: NotRequired[float | None]
+    """Maximum cost of model requests in each period, in US dollars."""
+    on_limit: NotRequired[BudgetAction | None]
+    """What a run does if the budget has no room for its next model request. `wait`: it waits for
+    the next period. `ask`: it waits for an approval to exceed the budget until the next
+    period."""
+
+
 class UpdateConversation(TypedDict):
     """The metadata of a conversation to replace."""
     metadata: dict[str, str]
@@ -7128,6 +7241,19 @@ class ListLegalHoldsQuery(TypedDict):
     """Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`."""
 
 
+class ListBudgetsQuery(TypedDict):
+    """The query of `list_budgets`."""
+    limit: NotRequired[int]
+    """Maximum number of items to return. Default: 20."""
+    after: NotRequired[str]
+    """Return the page that follows this cursor. Use the `last_id` of a page."""
+    before: NotRequired[str]
+    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
+    `after`."""
+    order: NotRequired[SortOrder]
+    """Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`."""
+
+
 class ListKeysQuery(TypedDict):
     """The query of `list_keys`."""
     limit: NotRequired[int]
@@ -7186,6 +7312,14 @@ versions may add values."""
 
 AuthMethod: TypeAlias = "Literal['client_secret_basic', 'client_secret_post']"
 """How a client secret is sent to an authorization server."""
+
+BudgetAction: TypeAlias = "Literal['wait', 'ask']"
+"""What a run does if a budget has no room for its next model request. `wait`: it waits for
+the next period. `ask`: it waits for an approval to exceed the budget until the next
+period. Later versions may add values."""
+
+BudgetPeriod: TypeAlias = "Literal['day', 'month']"
+"""Period of a budget: a day or a month in UTC. Later versions may add values."""
 
 CallOutcome: TypeAlias = "Literal['completed', 'failed', 'timed_out', 'rejected', 'outcome_unknown', 'cancelled']"
 """How a tool call ended. Later versions may add values."""
@@ -7256,10 +7390,10 @@ ErasureStatus: TypeAlias = "Literal['in_progress', 'completed']"
 """Status of an erasure. `in_progress`: workers process it. `completed`: they have processed
 all runs and sessions. Later versions may add values."""
 
-ErrorCode: TypeAlias = "Literal['unauthenticated', 'forbidden', 'insufficient_scope', 'conflict', 'approval_already_decided', 'digest_mismatch', 'decision_not_allowed', 'run_ended', 'run_unreadable', 'session_busy', 'call_not_waiting', 'too_early', 'result_already_given', 'legal_hold', 'already_exists', 'idempotency_in_flight', 'gone', 'events_removed', 'late_callback', 'bad_request', 'invalid_json', 'request_timeout', 'payload_too_large', 'unsupported_media_type', 'invalid_request', 'unknown_model', 'unknown_tool', 'unknown_agent', 'unsupported_parameter', 'previous_response_not_found', 'idempotency_key_reused', 'mcp_unreachable', 'too_many_requests', 'unavailable', 'not_found', 'run_not_found', 'run_erased', 'call_not_found', 'approval_not_found', 'response_not_found', 'model_not_found', 'tool_not_found', 'agent_not_found', 'mcp_server_not_found', 'secret_not_found', 'session_not_found', 'key_not_found', 'project_not_found', 'webhook_endpoint_not_found', 'legal_hold_not_found', 'erasure_not_found', 'webhook_delivery_not_found', 'schedule_not_found', 'callback_not_found', 'method_not_allowed', 'headers_too_large', 'internal_error']"
+ErrorCode: TypeAlias = "Literal['unauthenticated', 'forbidden', 'insufficient_scope', 'conflict', 'approval_already_decided', 'digest_mismatch', 'decision_not_allowed', 'run_ended', 'run_unreadable', 'session_busy', 'call_not_waiting', 'too_early', 'result_already_given', 'legal_hold', 'already_exists', 'idempotency_in_flight', 'gone', 'events_removed', 'late_callback', 'bad_request', 'invalid_json', 'request_timeout', 'payload_too_large', 'unsupported_media_type', 'invalid_request', 'unknown_model', 'unknown_tool', 'unknown_agent', 'unsupported_parameter', 'previous_response_not_found', 'idempotency_key_reused', 'mcp_unreachable', 'too_many_requests', 'unavailable', 'not_found', 'run_not_found', 'run_erased', 'call_not_found', 'approval_not_found', 'response_not_found', 'model_not_found', 'tool_not_found', 'agent_not_found', 'mcp_server_not_found', 'secret_not_found', 'session_not_found', 'key_not_found', 'project_not_found', 'webhook_endpoint_not_found', 'legal_hold_not_found', 'erasure_not_found', 'webhook_delivery_not_found', 'schedule_not_found', 'budget_not_found', 'callback_not_found', 'method_not_allowed', 'headers_too_large', 'internal_error']"
 """Stable error code, for programs. Later versions may add values."""
 
-Event: TypeAlias = 'RunCreatedEvent | RunStartedEvent | RunWaitingEvent | RunResumedEvent | RunCompletedEvent | RunFailedEvent | RunCancelledEvent | RunIncompleteEvent | RunExpiredEvent | MessageCompletedEvent | ReasoningCompletedEvent | ToolCallCreatedEvent | ToolCallApprovalRequestedEvent | ToolCallApprovalDecidedEvent | ToolCallStartedEvent | ToolCallProgressEvent | ToolCallCompletedEvent | ToolCallFailedEvent | ToolCallTimedOutEvent | ToolCallRejectedEvent | ToolCallOutcomeUnknownEvent | ToolCallCancelledEvent | HandoffCompletedEvent | StateUpdatedEvent | InputReceivedEvent | UsageUpdatedEvent | ModelRetriedEvent | ModelSettingDroppedEvent | ModelCallsChangedEvent'
+Event: TypeAlias = 'RunCreatedEvent | RunStartedEvent | RunWaitingEvent | BudgetExceededEvent | RunResumedEvent | RunCompletedEvent | RunFailedEvent | RunCancelledEvent | RunIncompleteEvent | RunExpiredEvent | MessageCompletedEvent | ReasoningCompletedEvent | ToolCallCreatedEvent | ToolCallApprovalRequestedEvent | ToolCallApprovalDecidedEvent | ToolCallStartedEvent | ToolCallProgressEvent | ToolCallCompletedEvent | ToolCallFailedEvent | ToolCallTimedOutEvent | ToolCallRejectedEvent | ToolCallOutcomeUnknownEvent | ToolCallCancelledEvent | HandoffCompletedEvent | StateUpdatedEvent | InputReceivedEvent | UsageUpdatedEvent | ModelRetriedEvent | ModelSettingDroppedEvent | ModelCallsChangedEvent'
 """An event of a run's log. Polling and streaming return the same events. Later versions may
 add types. Clients must ignore unknown types."""
 
@@ -7462,7 +7596,7 @@ SlotStatus: TypeAlias = "Literal['started', 'skipped', 'failed']"
 SortOrder: TypeAlias = "Literal['asc', 'desc']"
 """Order of a list: ascending or descending."""
 
-StreamedEvent: TypeAlias = 'RunCreatedEvent | RunStartedEvent | RunWaitingEvent | RunResumedEvent | RunCompletedEvent | RunFailedEvent | RunCancelledEvent | RunIncompleteEvent | RunExpiredEvent | MessageCompletedEvent | ReasoningCompletedEvent | ToolCallCreatedEvent | ToolCallApprovalRequestedEvent | ToolCallApprovalDecidedEvent | ToolCallStartedEvent | ToolCallProgressEvent | ToolCallCompletedEvent | ToolCallFailedEvent | ToolCallTimedOutEvent | ToolCallRejectedEvent | ToolCallOutcomeUnknownEvent | ToolCallCancelledEvent | HandoffCompletedEvent | StateUpdatedEvent | InputReceivedEvent | UsageUpdatedEvent | ModelRetriedEvent | ModelSettingDroppedEvent | ModelCallsChangedEvent | MessageDeltaEvent | ReasoningDeltaEvent | ToolCallArgumentsDeltaEvent | MessageRestartedEvent'
+StreamedEvent: TypeAlias = 'RunCreatedEvent | RunStartedEvent | RunWaitingEvent | BudgetExceededEvent | RunResumedEvent | RunCompletedEvent | RunFailedEvent | RunCancelledEvent | RunIncompleteEvent | RunExpiredEvent | MessageCompletedEvent | ReasoningCompletedEvent | ToolCallCreatedEvent | ToolCallApprovalRequestedEvent | ToolCallApprovalDecidedEvent | ToolCallStartedEvent | ToolCallProgressEvent | ToolCallCompletedEvent | ToolCallFailedEvent | ToolCallTimedOutEvent | ToolCallRejectedEvent | ToolCallOutcomeUnknownEvent | ToolCallCancelledEvent | HandoffCompletedEvent | StateUpdatedEvent | InputReceivedEvent | UsageUpdatedEvent | ModelRetriedEvent | ModelSettingDroppedEvent | ModelCallsChangedEvent | MessageDeltaEvent | ReasoningDeltaEvent | ToolCallArgumentsDeltaEvent | MessageRestartedEvent'
 """An event in a stream. Events without a `sequence` are pieces of a later event and are
 never stored. Later versions may add types. Clients must ignore unknown types."""
 

@@ -1741,6 +1741,70 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/budgets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List budgets
+         * @description List budgets, with their costs in the current period.
+         *
+         *     Requires the scope `admin`.
+         */
+        get: operations["list_budgets"];
+        put?: never;
+        /**
+         * Create a budget
+         * @description Create a budget. It counts model requests that are sent after it was created. The models of
+         *     its runs need known prices.
+         *
+         *     Requires the scope `admin`.
+         */
+        post: operations["create_budget"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/budgets/{budget_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get a budget
+         * @description Get a budget, with its cost in the current period.
+         *
+         *     Requires the scope `admin`.
+         */
+        get: operations["get_budget"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a budget
+         * @description Delete a budget. Runs that wait for it continue.
+         *
+         *     Requires the scope `admin`.
+         */
+        delete: operations["delete_budget"];
+        options?: never;
+        head?: never;
+        /**
+         * Update a budget
+         * @description Update a budget. Runs that wait for the budget continue if it has room for their
+         *     next requests.
+         *
+         *     Requires the scope `admin`.
+         */
+        patch: operations["update_budget"];
+        trace?: never;
+    };
     "/v1/keys": {
         parameters: {
             query?: never;
@@ -2518,7 +2582,8 @@ export interface components {
             tool_names: string[];
         };
         /**
-         * @description A request for a person's decision on one tool call.
+         * @description A request for a person's decision on one tool call. The tool `exceed_budget` stands for a
+         *     model request that would exceed a budget.
          * @example {
          *       "id": "apr_019a5f1e8a417d528c1e5b7a9f3d2c60",
          *       "object": "approval",
@@ -2839,6 +2904,157 @@ export interface components {
          * @enum {string}
          */
         AuthMethod: "client_secret_basic" | "client_secret_post";
+        /**
+         * @description A limit of the cost of model requests in each day or month.
+         * @example {
+         *       "id": "bud_019a5f1e9c637f749e2f7d9dbd5f5f95",
+         *       "object": "budget",
+         *       "agent": "clerk",
+         *       "key_id": null,
+         *       "period": "day",
+         *       "limit_usd": 20,
+         *       "on_limit": "wait",
+         *       "spent_usd": 7.25,
+         *       "reserved_usd": 0.16,
+         *       "period_start": "2026-11-02T00:00:00Z",
+         *       "period_end": "2026-11-03T00:00:00Z",
+         *       "created_at": "2026-11-02T09:30:00.125000Z",
+         *       "updated_at": "2026-11-02T09:30:00.125000Z"
+         *     }
+         */
+        Budget: {
+            /** @description ID of the budget. */
+            id: string;
+            /**
+             * @description Always `budget`.
+             * @default budget
+             * @constant
+             */
+            object: "budget";
+            /** @description Name of the agent to which the budget applies. Null: all agents. */
+            agent: string | null;
+            /** @description ID of the API key to whose runs the budget applies. Null: all API keys. */
+            key_id: string | null;
+            /** @description Period after which the budget starts again at zero: a `day` or a `month` in UTC. */
+            period: components["schemas"]["BudgetPeriod"];
+            /** @description Maximum cost of model requests in each period, in US dollars. */
+            limit_usd: number;
+            /** @description What a run does if the budget has no room for its next model request. `wait`: it waits for the next period. `ask`: it waits for an approval to exceed the budget until the next period. */
+            on_limit: components["schemas"]["BudgetAction"];
+            /** @description Cost of the model responses of this period, in US dollars. */
+            spent_usd: number;
+            /** @description Estimated cost of the model requests that are in flight, in US dollars. */
+            reserved_usd: number;
+            /**
+             * Format: date-time
+             * @description Start of the current period.
+             */
+            period_start: string;
+            /**
+             * Format: date-time
+             * @description End of the current period.
+             */
+            period_end: string;
+            /**
+             * Format: date-time
+             * @description When the budget was created.
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description When the budget was last updated.
+             */
+            updated_at: string;
+        };
+        /**
+         * @description What a run does if a budget has no room for its next model request. `wait`: it waits for the
+         *     next period. `ask`: it waits for an approval to exceed the budget until the next period. Later versions may add values.
+         * @enum {string}
+         */
+        BudgetAction: "wait" | "ask";
+        /** @description Data of a `budget.exceeded` event. */
+        BudgetExceededData: {
+            /** @description ID of the budget. */
+            budget_id: string;
+            /** @description Limit of the budget in US dollars. */
+            limit_usd: number;
+            /** @description Estimated cost of the model request in US dollars. */
+            estimate_usd: number;
+            /** @description End of the budget's current period, when the run continues at the latest. */
+            period_ends_at: string;
+        };
+        /** @description A budget has no room for the next model request. The run is queued until the budget's period ends, or until the budget has room for the request, is raised, or is deleted. If the budget asks a person, the run waits for an approval instead. */
+        BudgetExceededEvent: {
+            /** @description ID of the event. Globally unique. */
+            id: string;
+            /**
+             * @description Always `budget.exceeded`. (enum property replaced by openapi-typescript)
+             * @enum {string}
+             */
+            type: "budget.exceeded";
+            /**
+             * @description Position of the event in the log of its run: 1, 2, 3, and so on, without gaps. In a stream,
+             *     it is also the `id` of the server-sent event.
+             */
+            sequence: number;
+            /** @description ID of the run. */
+            run_id: string;
+            /**
+             * Format: date-time
+             * @description When the event was committed, according to the database's clock.
+             */
+            created_at: string;
+            /** @description Data of the event. Its fields depend on the event's type. */
+            data: components["schemas"]["BudgetExceededData"];
+        };
+        /**
+         * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
+         *     pass `first_id` as `before`.
+         * @example {
+         *       "object": "list",
+         *       "data": [
+         *         {
+         *           "id": "bud_019a5f1e9c637f749e2f7d9dbd5f5f95",
+         *           "object": "budget",
+         *           "agent": "clerk",
+         *           "key_id": null,
+         *           "period": "day",
+         *           "limit_usd": 20,
+         *           "on_limit": "wait",
+         *           "spent_usd": 7.25,
+         *           "reserved_usd": 0.16,
+         *           "period_start": "2026-11-02T00:00:00Z",
+         *           "period_end": "2026-11-03T00:00:00Z",
+         *           "created_at": "2026-11-02T09:30:00.125000Z",
+         *           "updated_at": "2026-11-02T09:30:00.125000Z"
+         *         }
+         *       ],
+         *       "first_id": "bud_019a5f1e9c637f749e2f7d9dbd5f5f95",
+         *       "last_id": "bud_019a5f1e9c637f749e2f7d9dbd5f5f95",
+         *       "has_more": false
+         *     }
+         */
+        BudgetList: {
+            /**
+             * @description Always `list`.
+             * @default list
+             * @constant
+             */
+            object: "list";
+            /** @description Items of the page, in the requested order. */
+            data: components["schemas"]["Budget"][];
+            /** @description Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            first_id: string | null;
+            /** @description Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            last_id: string | null;
+            /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
+            has_more: boolean;
+        };
+        /**
+         * @description Period of a budget: a day or a month in UTC. Later versions may add values.
+         * @enum {string}
+         */
+        BudgetPeriod: "day" | "month";
         /** @description Details of the input tokens. */
         CachedPromptTokens: {
             /** @description Number of input tokens that the provider read from its cache. */
@@ -3759,6 +3975,39 @@ export interface components {
             model?: string;
         };
         /**
+         * @description A budget to create. Without `agent` and `key_id`, it applies to all runs of the project.
+         * @example {
+         *       "agent": "clerk",
+         *       "limit_usd": 20,
+         *       "on_limit": "wait",
+         *       "period": "day"
+         *     }
+         */
+        CreateBudget: {
+            /**
+             * @description Name of an agent. The budget applies to the model requests of this agent, also in child runs
+             *     and after handoffs. Null: the budget applies to all agents.
+             */
+            agent?: string | null;
+            /**
+             * @description ID of an API key of the project. The budget applies to the runs that this key starts. Null:
+             *     the budget applies to all API keys.
+             */
+            key_id?: string | null;
+            /**
+             * @description Period after which the budget starts again at zero: a `day` or a `month` in UTC. Default: `day`.
+             * @default day
+             */
+            period?: components["schemas"]["BudgetPeriod"];
+            /** @description Maximum cost of model requests in each period, in US dollars. */
+            limit_usd: number;
+            /**
+             * @description What a run does if the budget has no room for its next model request. `wait`: it waits for the next period. `ask`: it waits for an approval to exceed the budget until the next period. Default: `wait`.
+             * @default wait
+             */
+            on_limit?: components["schemas"]["BudgetAction"];
+        };
+        /**
          * @description A chat completion to create: a run of a registered agent or of a model.
          * @example {
          *       "messages": [
@@ -4349,7 +4598,7 @@ export interface components {
          * @description Stable error code, for programs. Later versions may add values.
          * @enum {string}
          */
-        ErrorCode: "unauthenticated" | "forbidden" | "insufficient_scope" | "conflict" | "approval_already_decided" | "digest_mismatch" | "decision_not_allowed" | "run_ended" | "run_unreadable" | "session_busy" | "call_not_waiting" | "too_early" | "result_already_given" | "legal_hold" | "already_exists" | "idempotency_in_flight" | "gone" | "events_removed" | "late_callback" | "bad_request" | "invalid_json" | "request_timeout" | "payload_too_large" | "unsupported_media_type" | "invalid_request" | "unknown_model" | "unknown_tool" | "unknown_agent" | "unsupported_parameter" | "previous_response_not_found" | "idempotency_key_reused" | "mcp_unreachable" | "too_many_requests" | "unavailable" | "not_found" | "run_not_found" | "run_erased" | "call_not_found" | "approval_not_found" | "response_not_found" | "model_not_found" | "tool_not_found" | "agent_not_found" | "mcp_server_not_found" | "secret_not_found" | "session_not_found" | "key_not_found" | "project_not_found" | "webhook_endpoint_not_found" | "legal_hold_not_found" | "erasure_not_found" | "webhook_delivery_not_found" | "schedule_not_found" | "callback_not_found" | "method_not_allowed" | "headers_too_large" | "internal_error";
+        ErrorCode: "unauthenticated" | "forbidden" | "insufficient_scope" | "conflict" | "approval_already_decided" | "digest_mismatch" | "decision_not_allowed" | "run_ended" | "run_unreadable" | "session_busy" | "call_not_waiting" | "too_early" | "result_already_given" | "legal_hold" | "already_exists" | "idempotency_in_flight" | "gone" | "events_removed" | "late_callback" | "bad_request" | "invalid_json" | "request_timeout" | "payload_too_large" | "unsupported_media_type" | "invalid_request" | "unknown_model" | "unknown_tool" | "unknown_agent" | "unsupported_parameter" | "previous_response_not_found" | "idempotency_key_reused" | "mcp_unreachable" | "too_many_requests" | "unavailable" | "not_found" | "run_not_found" | "run_erased" | "call_not_found" | "approval_not_found" | "response_not_found" | "model_not_found" | "tool_not_found" | "agent_not_found" | "mcp_server_not_found" | "secret_not_found" | "session_not_found" | "key_not_found" | "project_not_found" | "webhook_endpoint_not_found" | "legal_hold_not_found" | "erasure_not_found" | "webhook_delivery_not_found" | "schedule_not_found" | "budget_not_found" | "callback_not_found" | "method_not_allowed" | "headers_too_large" | "internal_error";
         /**
          * @description An event of a run's log. Polling and streaming return the same events. Later versions may add types. Clients must ignore unknown types.
          * @example {
@@ -4368,7 +4617,7 @@ export interface components {
          *       }
          *     }
          */
-        Event: components["schemas"]["RunCreatedEvent"] | components["schemas"]["RunStartedEvent"] | components["schemas"]["RunWaitingEvent"] | components["schemas"]["RunResumedEvent"] | components["schemas"]["RunCompletedEvent"] | components["schemas"]["RunFailedEvent"] | components["schemas"]["RunCancelledEvent"] | components["schemas"]["RunIncompleteEvent"] | components["schemas"]["RunExpiredEvent"] | components["schemas"]["MessageCompletedEvent"] | components["schemas"]["ReasoningCompletedEvent"] | components["schemas"]["ToolCallCreatedEvent"] | components["schemas"]["ToolCallApprovalRequestedEvent"] | components["schemas"]["ToolCallApprovalDecidedEvent"] | components["schemas"]["ToolCallStartedEvent"] | components["schemas"]["ToolCallProgressEvent"] | components["schemas"]["ToolCallCompletedEvent"] | components["schemas"]["ToolCallFailedEvent"] | components["schemas"]["ToolCallTimedOutEvent"] | components["schemas"]["ToolCallRejectedEvent"] | components["schemas"]["ToolCallOutcomeUnknownEvent"] | components["schemas"]["ToolCallCancelledEvent"] | components["schemas"]["HandoffCompletedEvent"] | components["schemas"]["StateUpdatedEvent"] | components["schemas"]["InputReceivedEvent"] | components["schemas"]["UsageUpdatedEvent"] | components["schemas"]["ModelRetriedEvent"] | components["schemas"]["ModelSettingDroppedEvent"] | components["schemas"]["ModelCallsChangedEvent"];
+        Event: components["schemas"]["RunCreatedEvent"] | components["schemas"]["RunStartedEvent"] | components["schemas"]["RunWaitingEvent"] | components["schemas"]["BudgetExceededEvent"] | components["schemas"]["RunResumedEvent"] | components["schemas"]["RunCompletedEvent"] | components["schemas"]["RunFailedEvent"] | components["schemas"]["RunCancelledEvent"] | components["schemas"]["RunIncompleteEvent"] | components["schemas"]["RunExpiredEvent"] | components["schemas"]["MessageCompletedEvent"] | components["schemas"]["ReasoningCompletedEvent"] | components["schemas"]["ToolCallCreatedEvent"] | components["schemas"]["ToolCallApprovalRequestedEvent"] | components["schemas"]["ToolCallApprovalDecidedEvent"] | components["schemas"]["ToolCallStartedEvent"] | components["schemas"]["ToolCallProgressEvent"] | components["schemas"]["ToolCallCompletedEvent"] | components["schemas"]["ToolCallFailedEvent"] | components["schemas"]["ToolCallTimedOutEvent"] | components["schemas"]["ToolCallRejectedEvent"] | components["schemas"]["ToolCallOutcomeUnknownEvent"] | components["schemas"]["ToolCallCancelledEvent"] | components["schemas"]["HandoffCompletedEvent"] | components["schemas"]["StateUpdatedEvent"] | components["schemas"]["InputReceivedEvent"] | components["schemas"]["UsageUpdatedEvent"] | components["schemas"]["ModelRetriedEvent"] | components["schemas"]["ModelSettingDroppedEvent"] | components["schemas"]["ModelCallsChangedEvent"];
         /**
          * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
          *     pass `first_id` as `before`.
@@ -5047,7 +5296,7 @@ export interface components {
         IncompleteDetails: {
             /**
              * @description Code of the limit, such as `max_turns`, `max_tool_calls`, `max_tokens`, `max_cost_usd`,
-             *     `deadline`, `output_schema`, or `guardrail`.
+             *     `budget`, `deadline`, `output_schema`, or `guardrail`.
              */
             reason: string;
             /** @description Description of the limit, for people. */
@@ -11516,7 +11765,7 @@ export interface components {
             include_obfuscation?: false;
         };
         /** @description An event in a stream. Events without a `sequence` are pieces of a later event and are never stored. Later versions may add types. Clients must ignore unknown types. */
-        StreamedEvent: components["schemas"]["RunCreatedEvent"] | components["schemas"]["RunStartedEvent"] | components["schemas"]["RunWaitingEvent"] | components["schemas"]["RunResumedEvent"] | components["schemas"]["RunCompletedEvent"] | components["schemas"]["RunFailedEvent"] | components["schemas"]["RunCancelledEvent"] | components["schemas"]["RunIncompleteEvent"] | components["schemas"]["RunExpiredEvent"] | components["schemas"]["MessageCompletedEvent"] | components["schemas"]["ReasoningCompletedEvent"] | components["schemas"]["ToolCallCreatedEvent"] | components["schemas"]["ToolCallApprovalRequestedEvent"] | components["schemas"]["ToolCallApprovalDecidedEvent"] | components["schemas"]["ToolCallStartedEvent"] | components["schemas"]["ToolCallProgressEvent"] | components["schemas"]["ToolCallCompletedEvent"] | components["schemas"]["ToolCallFailedEvent"] | components["schemas"]["ToolCallTimedOutEvent"] | components["schemas"]["ToolCallRejectedEvent"] | components["schemas"]["ToolCallOutcomeUnknownEvent"] | components["schemas"]["ToolCallCancelledEvent"] | components["schemas"]["HandoffCompletedEvent"] | components["schemas"]["StateUpdatedEvent"] | components["schemas"]["InputReceivedEvent"] | components["schemas"]["UsageUpdatedEvent"] | components["schemas"]["ModelRetriedEvent"] | components["schemas"]["ModelSettingDroppedEvent"] | components["schemas"]["ModelCallsChangedEvent"] | components["schemas"]["MessageDeltaEvent"] | components["schemas"]["ReasoningDeltaEvent"] | components["schemas"]["ToolCallArgumentsDeltaEvent"] | components["schemas"]["MessageRestartedEvent"];
+        StreamedEvent: components["schemas"]["RunCreatedEvent"] | components["schemas"]["RunStartedEvent"] | components["schemas"]["RunWaitingEvent"] | components["schemas"]["BudgetExceededEvent"] | components["schemas"]["RunResumedEvent"] | components["schemas"]["RunCompletedEvent"] | components["schemas"]["RunFailedEvent"] | components["schemas"]["RunCancelledEvent"] | components["schemas"]["RunIncompleteEvent"] | components["schemas"]["RunExpiredEvent"] | components["schemas"]["MessageCompletedEvent"] | components["schemas"]["ReasoningCompletedEvent"] | components["schemas"]["ToolCallCreatedEvent"] | components["schemas"]["ToolCallApprovalRequestedEvent"] | components["schemas"]["ToolCallApprovalDecidedEvent"] | components["schemas"]["ToolCallStartedEvent"] | components["schemas"]["ToolCallProgressEvent"] | components["schemas"]["ToolCallCompletedEvent"] | components["schemas"]["ToolCallFailedEvent"] | components["schemas"]["ToolCallTimedOutEvent"] | components["schemas"]["ToolCallRejectedEvent"] | components["schemas"]["ToolCallOutcomeUnknownEvent"] | components["schemas"]["ToolCallCancelledEvent"] | components["schemas"]["HandoffCompletedEvent"] | components["schemas"]["StateUpdatedEvent"] | components["schemas"]["InputReceivedEvent"] | components["schemas"]["UsageUpdatedEvent"] | components["schemas"]["ModelRetriedEvent"] | components["schemas"]["ModelSettingDroppedEvent"] | components["schemas"]["ModelCallsChangedEvent"] | components["schemas"]["MessageDeltaEvent"] | components["schemas"]["ReasoningDeltaEvent"] | components["schemas"]["ToolCallArgumentsDeltaEvent"] | components["schemas"]["MessageRestartedEvent"];
         /**
          * @description The result of a tool that the client runs, or the input that a tool requests. Set either
          *     `output` or `error`.
@@ -12880,6 +13129,18 @@ export interface components {
             };
         };
         /**
+         * @description The changes of a budget. Omitted fields keep their values.
+         * @example {
+         *       "limit_usd": 50
+         *     }
+         */
+        UpdateBudget: {
+            /** @description Maximum cost of model requests in each period, in US dollars. */
+            limit_usd?: number | null;
+            /** @description What a run does if the budget has no room for its next model request. `wait`: it waits for the next period. `ask`: it waits for an approval to exceed the budget until the next period. */
+            on_limit?: components["schemas"]["BudgetAction"] | null;
+        };
+        /**
          * @description The metadata of a conversation to replace.
          * @example {
          *       "metadata": {
@@ -14013,6 +14274,12 @@ export type ApprovalRequestedData = components['schemas']['ApprovalRequestedData
 export type ApprovalStatus = components['schemas']['ApprovalStatus'];
 export type ApproveDecision = components['schemas']['ApproveDecision'];
 export type AuthMethod = components['schemas']['AuthMethod'];
+export type Budget = components['schemas']['Budget'];
+export type BudgetAction = components['schemas']['BudgetAction'];
+export type BudgetExceededData = components['schemas']['BudgetExceededData'];
+export type BudgetExceededEvent = components['schemas']['BudgetExceededEvent'];
+export type BudgetList = components['schemas']['BudgetList'];
+export type BudgetPeriod = components['schemas']['BudgetPeriod'];
 export type CachedPromptTokens = components['schemas']['CachedPromptTokens'];
 export type CallError = components['schemas']['CallError'];
 export type CallOutcome = components['schemas']['CallOutcome'];
@@ -14070,6 +14337,7 @@ export type ContinueRun = components['schemas']['ContinueRun'];
 export type Conversation = components['schemas']['Conversation'];
 export type ConversationItemList = components['schemas']['ConversationItemList'];
 export type CountInputTokens = components['schemas']['CountInputTokens'];
+export type CreateBudget = components['schemas']['CreateBudget'];
 export type CreateChatCompletion = components['schemas']['CreateChatCompletion'];
 export type CreateConversation = components['schemas']['CreateConversation'];
 export type CreateConversationItems = components['schemas']['CreateConversationItems'];
@@ -14437,6 +14705,7 @@ export type ToolUseMode = components['schemas']['ToolUseMode'];
 export type Truncation = components['schemas']['Truncation'];
 export type UnknownOutcomeMode = components['schemas']['UnknownOutcomeMode'];
 export type UpdateAgent = components['schemas']['UpdateAgent'];
+export type UpdateBudget = components['schemas']['UpdateBudget'];
 export type UpdateConversation = components['schemas']['UpdateConversation'];
 export type UpdateMcpServer = components['schemas']['UpdateMcpServer'];
 export type UpdateSchedule = components['schemas']['UpdateSchedule'];
@@ -18726,6 +18995,211 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    list_budgets: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of items to return. Default: 20. */
+                limit?: number;
+                /** @description Return the page that follows this cursor. Use the `last_id` of a page. */
+                after?: string;
+                /** @description Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with `after`. */
+                before?: string;
+                /** @description Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`. */
+                order?: components["schemas"]["SortOrder"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of a list. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BudgetList"];
+                };
+            };
+            /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
+            304: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    create_budget: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Key that makes retries safe. If a client sends the same key and body again within 24 hours, Runward creates nothing and returns the first response. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CreateBudget"];
+            };
+        };
+        responses: {
+            /** @description A limit of the cost of model requests in each day or month. */
+            201: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Budget"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    get_budget: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the budget. */
+                budget_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A limit of the cost of model requests in each day or month. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Budget"];
+                };
+            };
+            /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
+            304: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    delete_budget: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the budget. */
+                budget_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The operation succeeded. */
+            204: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            409: components["responses"]["Conflict"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    update_budget: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description ID of the budget. */
+                budget_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UpdateBudget"];
+            };
+        };
+        responses: {
+            /** @description A limit of the cost of model requests in each day or month. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Budget"];
+                };
+            };
+            400: components["responses"]["BadRequest"];
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["NotFound"];
+            408: components["responses"]["RequestTimeout"];
+            409: components["responses"]["Conflict"];
+            413: components["responses"]["RequestEntityTooLarge"];
+            415: components["responses"]["UnsupportedMediaType"];
+            422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];

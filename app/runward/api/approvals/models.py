@@ -47,7 +47,8 @@ class RootRun(ResponseModel):
 
 
 class Approval(ResponseModel):
-    """A request for a person's decision on one tool call."""
+    """A request for a person's decision on one tool call. The tool `exceed_budget` stands for a
+    model request that would exceed a budget."""
 
     model_config = with_example(
         id=APPROVAL_ID,

@@ -90,6 +90,7 @@ _LEGAL_HOLD: Final = _PathValue(
     not_found.LegalHoldNotFoundError,
 )
 _SCHEDULE: Final = _make_id(Prefix.SCHEDULE, not_found.ScheduleNotFoundError)
+_BUDGET: Final = _make_id(Prefix.BUDGET, not_found.BudgetNotFoundError)
 _AGENT: Final = _make_name("clerk", not_found.AgentNotFoundError)
 _MCP_SERVER: Final = _make_name("files", not_found.McpServerNotFoundError)
 _SECRET: Final = _make_name("CRM_TOKEN", not_found.SecretNotFoundError)
@@ -112,6 +113,7 @@ LegalHoldPath = Annotated[
     str, _LEGAL_HOLD, Path(description="ID of a run, a session or the project.")
 ]
 SchedulePath = Annotated[UUID, _SCHEDULE, Path(description="ID of the schedule.")]
+BudgetPath = Annotated[UUID, _BUDGET, Path(description="ID of the budget.")]
 AgentPath = Annotated[str, _AGENT, Path(description="Name of the agent.")]
 McpServerPath = Annotated[str, _MCP_SERVER, Path(description="Name of the MCP server.")]
 SecretPath = Annotated[str, _SECRET, Path(description="Name of the secret.")]

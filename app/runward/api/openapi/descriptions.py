@@ -53,6 +53,7 @@ TAGS: Final[Mapping[str, str]] = {
     "deliveries of these notifications.",
     "Retention": "How long Runward keeps data, legal holds that keep it longer, and erasures of "
     "everything with the same metadata.",
+    "Budgets": "Limits of the cost of models in each day or month.",
     "Keys": "API keys of the project.",
     "Projects": "Projects of this deployment, for operators.",
     "Service": "Capabilities, health, and metrics of this deployment.",

@@ -22,6 +22,7 @@ ID_POINTERS: Final[Mapping[str, IdPointers]] = {
     "Agent": {"/v1/agents/{name}": {"name": "/name"}},
     "Approval": {"/v1/approvals/{approval_id}": {"approval_id": "/id"}, **_TOOL_CALL},
     "Erasure": {"/v1/erasures/{erasure_id}": {"erasure_id": "/id"}},
+    "Budget": {"/v1/budgets/{budget_id}": {"budget_id": "/id"}},
     "Key": _KEY,
     "LegalHold": {"/v1/legal_holds/{resource_id}": {"resource_id": "/id"}},
     "Conversation": {

@@ -18,7 +18,8 @@ from runward.llm.base import Abilities
 from runward.llm.capabilities import unsupported_settings
 from runward.llm.catalog import ModelNotInCatalogError, Models
 from runward.llm.settings import check_settings
-from runward.services import Registry
+from runward.services import Registry, Storage
+from runward.store import budgets
 
 
 async def check_hosted_tools(
@@ -105,6 +106,30 @@ async def check_prices(
     if problems:
         raise e.InvalidRequestError(
             errors=[FieldError("limits.max_cost_usd", text) for text in problems]
+        )
+
+
+async def check_budgets(
+    storage: Storage,
+    registry: Registry,
+    project_id: ProjectId,
+    agent: str | None,
+    config: AgentConfig,
+) -> None:
+    """Raises if a budget of the project or the agent applies, and one of the models has no price.
+    Budgets of API keys and of other agents of the run are checked before each model request."""
+    if not await registry.has_budgets(project_id):
+        return
+    async with storage.connect() as tx:
+        if not await budgets.has_budget(tx, project_id, agent, None):
+            return
+    unpriced = [model for model in config.models if await registry.find_price_problem(model)]
+    if unpriced:
+        raise e.InvalidRequestError(
+            errors=[
+                FieldError("model", f"has no known price, which a budget needs: '{model}'")
+                for model in unpriced
+            ]
         )
 
 

@@ -15,7 +15,7 @@ from runward.api.runs.models import Run, RunConfig
 from runward.domain import not_found
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.registry.scopes import Principal
-from runward.domain.run.status import TERMINAL, WAIT_ENDING
+from runward.domain.run.status import TERMINAL, WAIT_ENDING, RunStatus
 from runward.services import Live, Storage
 from runward.store.access.keys import ActingKey
 from runward.store.postgres.db import Tx
@@ -42,7 +42,7 @@ async def load_run(
     if with_config and view.erased_at is None:
         given = await views.get_first_input(tx, project_id, run_id)
         config = RunConfig.from_row(view, given)
-    if view.status in TERMINAL or view.turn == 0:
+    if view.status in TERMINAL or (view.turn == 0 and view.status is not RunStatus.REQUIRES_ACTION):
         return Run.from_row(view, config=config)
     waiting = await views.list_waiting_calls(tx, project_id, [run_id])
     return Run.from_row(view, waiting[run_id], config)

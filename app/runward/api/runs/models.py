@@ -78,7 +78,7 @@ class IncompleteDetails(ResponseModel):
 
     reason: str
     """Code of the limit, such as `max_turns`, `max_tool_calls`, `max_tokens`, `max_cost_usd`,
-    `deadline`, `output_schema`, or `guardrail`."""
+    `budget`, `deadline`, `output_schema`, or `guardrail`."""
     message: str | None = None
     """Description of the limit, for people."""
 

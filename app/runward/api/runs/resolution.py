@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from runward.api.registry.agent_checks import (
     check_agent,
+    check_budgets,
     check_hosted_tools,
     check_prices,
     list_tool_paths,
@@ -87,6 +88,7 @@ async def resolve_agent(
         team[body.agent] = Member(config, version)
     await _check_tools(registry, project_id, config, paths, team)
     await check_prices(registry, config, (member.config for member in team.values()))
+    await check_budgets(storage, registry, project_id, body.agent, config)
     if body.webhook is not None:
         config = await _prepare_webhook(storage, registry, project_id, config, body.webhook)
     return ResolvedAgent(config, version, team)

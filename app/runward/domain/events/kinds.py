@@ -13,6 +13,7 @@ from runward.domain.events.call_data import (
     ToolCallStartedData,
 )
 from runward.domain.events.run_data import (
+    BudgetExceededData,
     EmptyData,
     HandoffCompletedData,
     InputReceivedData,
@@ -43,6 +44,12 @@ class RunStartedEvent(NewEvent[EmptyData], type="run.started"):
 class RunWaitingEvent(NewEvent[RunWaitingData], type="run.waiting"):
     """The run cannot continue until a person or a client acts. `waiting_for` lists the tool calls
     that wait. If a run waits only for callbacks, Runward records no such event."""
+
+
+class BudgetExceededEvent(NewEvent[BudgetExceededData], type="budget.exceeded"):
+    """A budget has no room for the next model request. The run is queued until the budget's period
+    ends, or until the budget has room for the request, is raised, or is deleted. If the budget asks
+    a person, the run waits for an approval instead."""
 
 
 class RunResumedEvent(NewEvent[EmptyData], type="run.resumed"):

@@ -70,6 +70,20 @@ class RunWaitingData(TypedDict):
 
 
 @documented
+class BudgetExceededData(TypedDict):
+    """Data of a `budget.exceeded` event."""
+
+    budget_id: str
+    """ID of the budget."""
+    limit_usd: float
+    """Limit of the budget in US dollars."""
+    estimate_usd: float
+    """Estimated cost of the model request in US dollars."""
+    period_ends_at: str
+    """End of the budget's current period, when the run continues at the latest."""
+
+
+@documented
 class RunError(TypedDict):
     """The error that a run failed with."""
 

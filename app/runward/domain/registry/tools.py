@@ -11,13 +11,15 @@ from runward.domain.registry.guards import Frozen, Guardrails
 READ_RESULT: Final = "read_result"
 SEARCH_HISTORY: Final = "search_history"
 SEARCH_TOOLS: Final = "search_tools"
+EXCEED_BUDGET: Final = "exceed_budget"
+"""The tool of the calls with which Runward requests approvals to exceed a budget."""
 TRANSFER_PREFIX: Final = "transfer_to_"
 """The prefix of the tools that hand a run over to another agent."""
-RESERVED_NAMES: Final = frozenset({READ_RESULT, SEARCH_HISTORY, SEARCH_TOOLS})
+RESERVED_NAMES: Final = frozenset({READ_RESULT, SEARCH_HISTORY, SEARCH_TOOLS, EXCEED_BUDGET})
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether the name is reserved for Runward's built-in tools."""
+    """Return whether the name is reserved for Runward's own tools."""
     return name in RESERVED_NAMES or name.startswith(TRANSFER_PREFIX)
 
 

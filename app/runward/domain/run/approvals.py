@@ -12,6 +12,7 @@ from runward.domain.events.values import ApprovalStatus, CallReason
 from runward.domain.ids import ApprovalId, Prefix, format_id
 from runward.domain.immutable import immutable
 from runward.domain.json import JsonObject
+from runward.domain.registry.tools import EXCEED_BUDGET
 from runward.domain.run import texts
 from runward.domain.run.decisions import (
     STATUS_AFTER,
@@ -86,7 +87,9 @@ def require_approval(
             state.agent,
             tool.spec.url,
             tool.spec.approval_expires_seconds,
-            allowed_decisions=ALL_DECISIONS if tool.spec.hosted is None else APPROVE_OR_REJECT,
+            allowed_decisions=APPROVE_OR_REJECT
+            if tool.spec.hosted is not None or tool.name == EXCEED_BUDGET
+            else ALL_DECISIONS,
         )
     )
     changes.add(
@@ -188,6 +191,8 @@ def _decide_call(
     if isinstance(decision, RejectDecision | RespondDecision):
         assert tool is not None
         state = settle(state, changes, call, _make_result(decision, tool))
+    elif call.tool == EXCEED_BUDGET:
+        state = settle(state, changes, call, Result(CallOutcome.COMPLETED, "approved"))
     assert call.approval_id is not None
     return state, DecisionRecord(call.approval_id, status, body, state.calls[call.id])
 

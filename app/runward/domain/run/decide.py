@@ -16,7 +16,7 @@ from runward.domain.ids import CallId
 from runward.domain.immutable import immutable
 from runward.domain.json import as_text
 from runward.domain.registry.guards import Stage
-from runward.domain.registry.tools import Concurrency
+from runward.domain.registry.tools import EXCEED_BUDGET, Concurrency
 from runward.domain.run.concurrency import select_startable
 from runward.domain.run.config import MaxTurnsOutput
 from runward.domain.run.final_results import find_escalation, find_stopping_result
@@ -158,6 +158,8 @@ def _fail(tool: str, result: Result) -> Finish:
 
 def _after_results(state: RunState, calls: tuple[Call, ...], schema: Validator | None) -> Action:
     """Return the action after all calls have results: stop, finish, or ask the model again."""
+    if (over := _find_rejected_budget(calls)) is not None:
+        return over
     if _was_refused(state, calls, CallReason.REPEATED):
         return _incomplete("repeated_calls", "The model repeated the same tool call five times.")
     if state.config.kind != "llm":
@@ -271,6 +273,16 @@ def _check_budget(state: RunState) -> Finish | None:
         return _incomplete(
             "max_cost_usd", f"The run reached its cost limit: it cost {usage.cost:.6f} US dollars."
         )
+    return None
+
+
+def _find_rejected_budget(calls: tuple[Call, ...]) -> Finish | None:
+    """Return the end of the run if nobody approved to exceed its budget."""
+    for call in calls:
+        result = call.result
+        if call.tool == EXCEED_BUDGET and result and result.outcome is CallOutcome.REJECTED:
+            text = as_text(result.output)
+            return _incomplete("budget", f"The run may not exceed its budget. {text}")
     return None
 
 

@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from runward.domain.run.builtins import BUILTINS
+from runward.domain.registry.tools import RESERVED_NAMES
 from runward.domain.run.config import StopAtTools
 from runward.domain.run.state import Call, Result, RunState
 
@@ -27,7 +27,7 @@ def find_stopping_result(state: RunState, calls: tuple[Call, ...]) -> Result | N
         case _:
             assert_never(state.config.tool_use_behavior)
     for call in calls:
-        stops = call.tool not in BUILTINS if names is None else call.tool in names
+        stops = call.tool not in RESERVED_NAMES if names is None else call.tool in names
         if stops and call.result is not None and not call.result.is_error:
             return call.result
     return None

@@ -10,6 +10,7 @@ from runward.domain.ids import CallId
 from runward.domain.immutable import immutable
 from runward.domain.json import JsonObject
 from runward.domain.registry.guards import GuardrailVerdict
+from runward.domain.registry.tools import EXCEED_BUDGET
 from runward.domain.run import texts
 from runward.domain.run.items import Native
 from runward.domain.run.repeated_calls import STOP_AT, count_identical_before
@@ -62,10 +63,17 @@ class ParsedResponse:
     calls: tuple[ParsedCall, ...]
 
 
+def _has_too_many_calls(state: RunState) -> bool:
+    most = state.config.limits.max_tool_calls
+    if len(state.calls) < most:
+        return False
+    return sum(call.tool != EXCEED_BUDGET for call in state.calls.values()) >= most
+
+
 def find_refusal(state: RunState, call: Call, parsed: ParsedCall, turn: Turn) -> Result | None:
     """Return the result of a call that cannot run, or None if it can run. The reasons are checked
     in this order."""
-    if len(state.calls) >= state.config.limits.max_tool_calls:
+    if _has_too_many_calls(state):
         return make_failed_result(CallReason.LIMIT, texts.TOO_MANY_CALLS)
     tool = parsed.tool
     if tool is None or not _is_callable(tool, parsed):

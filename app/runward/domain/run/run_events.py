@@ -24,12 +24,14 @@ from runward.domain.events.kinds import (
     UsageUpdatedEvent,
 )
 from runward.domain.events.run_data import (
+    BudgetExceededData,
     ModelCallsChangedData,
     RunOrigin,
     UsageOrigin,
     UsageUpdatedData,
 )
-from runward.domain.ids import CallId
+from runward.domain.ids import CallId, Prefix, format_id
+from runward.domain.run.budgets import BudgetWait, format_period_end
 from runward.domain.run.changed_calls import describe_requested_call
 from runward.domain.run.config import AgentConfig, get_inline_tools
 from runward.domain.run.items import HostedCall
@@ -153,6 +155,15 @@ def add_reported_usage(
             usage = replace(usage, cost=find_cost(one.model, usage) or 0.0)
         state = add_usage(state, changes, usage, call_id, model=one.model)
     return state
+
+
+def build_budget_data(wait: BudgetWait) -> BudgetExceededData:
+    return {
+        "budget_id": format_id(Prefix.BUDGET, wait.budget_id),
+        "limit_usd": wait.limit_usd,
+        "estimate_usd": round(wait.estimate_usd, 9),
+        "period_ends_at": format_period_end(wait),
+    }
 
 
 def add_progress(changes: Changes, call: Call, progress: float | None, message: str | None) -> None:

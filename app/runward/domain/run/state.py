@@ -13,6 +13,7 @@ from runward.domain.events.values import CallReason
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
 from runward.domain.immutable import immutable
 from runward.domain.json import JsonObject, compute_digest
+from runward.domain.run.budgets import BudgetChange
 from runward.domain.run.config import AgentConfig
 from runward.domain.run.decisions import RememberedDecision
 from runward.domain.run.family import Child, ChildRun, Lineage, Member
@@ -274,6 +275,9 @@ class Changes:
     children: list[ChildRun] = field(default_factory=list[ChildRun])
     shared_state: JsonObject = field(default_factory=dict[str, JsonValue])
     """The changes that calls made to the shared state. Null for removed keys."""
+    budget: BudgetChange | None = None
+    """The cost of a model request whose estimate was reserved, or the budget that the run waits
+    for."""
     progress: bool = False
     """Whether the changes include a response or a result, which proves that the run is not in a
     crash loop."""
@@ -298,6 +302,7 @@ class Changes:
             dict(self.closed_approvals),
             list(self.children),
             dict(self.shared_state),
+            self.budget,
             self.progress,
         )
 
@@ -309,7 +314,7 @@ class Changes:
 
     @property
     def is_empty(self) -> bool:
-        return not self.events and self.only_events
+        return not self.events and self.only_events and self.budget is None
 
 
 def list_requested_calls(segment: Segment) -> tuple[ToolCall, ...]:

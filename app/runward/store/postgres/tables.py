@@ -4,8 +4,7 @@ In every table of a tenant, `project_id` is the first column of the primary key.
 stored and returned has the type `json`, which keeps the exact text. `jsonb` is for JSON that is
 searched. The events, items and calls of a run have no foreign key: only statements that have locked
 the run's row insert them, and a trigger deletes them together with the run. The triggers are in
-migrations/versions/: for final statuses in 0001_spine.py, for deleted runs in
-0024_run_foreign_keys.py.
+migrations/versions/: 0001_spine.py for final statuses, 0024_run_foreign_keys.py for deleted runs.
 """
 
 from typing import Final
@@ -35,6 +34,7 @@ from runward.domain.events.values import ApprovalStatus
 from runward.domain.run.sessions import ConflictMode
 from runward.domain.run.state import ACTION_PHASES, CallPhase, SegmentKind
 from runward.domain.run.status import OPEN, TERMINAL, RunStatus
+from runward.store.postgres.budget_tables import budgets
 from runward.store.postgres.columns import (
     NOW,
     TIMESTAMP,
@@ -71,6 +71,7 @@ __all__ = [
     "agents",
     "api_keys",
     "approvals",
+    "budgets",
     "console_sessions",
     "deployment",
     "erasures",
@@ -147,8 +148,7 @@ runs = Table(
     Column("context", JSON),
     Column("metadata", JSONB, nullable=False, server_default=text("'{}'")),
     Column("created_by", Uuid),
-    # The agent that started the run, the current agent, and all agents to which the run can be
-    # handed over.
+    # The agent that started the run, the current agent, and all agents that it can be handed to.
     Column("agent_version", Integer),
     Column("active_agent", Text),
     Column("team", JSON, nullable=False, server_default=text("'{}'")),

@@ -7,15 +7,18 @@ from datetime import datetime
 from typing import Any, Final
 
 from pydantic import BaseModel, TypeAdapter
-from sqlalchemy import Double, cast, func, select
+from sqlalchemy import Double, cast, exists, func, select
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from runward.domain.ids import ProjectId
 from runward.domain.registry.guards import Guardrail, Guardrails, Hook, Hooks
 from runward.store.postgres.db import Tx, notify_tools
-from runward.store.postgres.tables import project_policies
+from runward.store.postgres.tables import budgets, project_policies, projects
 from runward.store.registry.tool_registry import ROTATION_OVERLAP
 
+_HAS_BUDGETS: Final = (
+    exists().where(budgets.c.project_id == projects.c.id).correlate(projects).label("has_budgets")
+)
 _HOOKS: Final = TypeAdapter[tuple[Hook, ...]](Hooks)
 _GUARDRAILS: Final = TypeAdapter[tuple[Guardrail, ...]](Guardrails)
 
@@ -24,7 +27,7 @@ _GUARDRAILS: Final = TypeAdapter[tuple[Guardrail, ...]](Guardrails)
 class StoredPolicy:
     """A policy. `generations`: the valid generations of the signing secret, newest first.
     `former_seconds`: how many seconds the second one remains valid. `version`: the number of
-    updates, 0 if the policy was never set."""
+    updates, 0 if the policy was never set. `has_budgets`: whether the project has a budget."""
 
     hooks: tuple[Hook, ...] = ()
     guardrails: tuple[Guardrail, ...] = ()
@@ -32,6 +35,7 @@ class StoredPolicy:
     updated_at: datetime | None = None
     generations: tuple[int, ...] = (1,)
     former_seconds: float | None = None
+    has_budgets: bool = False
 
     @property
     def checks_results(self) -> bool:
@@ -46,12 +50,14 @@ async def get_policy(tx: Tx, project_id: ProjectId) -> StoredPolicy:
     left = cast(func.extract("epoch", ends - func.clock_timestamp()), Double)
     row = (
         await tx.execute(
-            select(project_policies, left.label("former_seconds")).where(
-                project_policies.c.project_id == project_id
-            )
+            select(project_policies, left.label("former_seconds"), _HAS_BUDGETS)
+            .select_from(projects.outerjoin(project_policies))
+            .where(projects.c.id == project_id)
         )
     ).one_or_none()
-    return StoredPolicy() if row is None else _policy_from_row(row)
+    if row is None or row.project_id is None:
+        return StoredPolicy(has_budgets=row is not None and row.has_budgets)
+    return _policy_from_row(row)
 
 
 async def put_policy(
@@ -110,4 +116,5 @@ def _policy_from_row(row: Any) -> StoredPolicy:
         updated_at=row.updated_at if row.version else None,
         generations=(newest, newest - 1) if left is not None and left > 0 else (newest,),
         former_seconds=left,
+        has_budgets=row.has_budgets,
     )

@@ -9,6 +9,8 @@ from runward.domain import not_found
 from runward.domain.events.run_data import IncompleteDetails, RunEndedData, RunError
 from runward.domain.events.values import CallReason
 from runward.domain.ids import ProjectId, RunId
+from runward.domain.registry.tools import EXCEED_BUDGET
+from runward.domain.run import budget_approvals
 from runward.domain.run.abandoned import Closed, find_abandoned
 from runward.domain.run.open_calls import close_open_calls
 from runward.domain.run.state import Call, Changes, RunState
@@ -87,6 +89,8 @@ async def load_tool(tx: Tx, vault: Vault, state: RunState, call: Call) -> Compil
     """Return the tool version for which the call was made. Versions are never deleted. The only
     unregistered tools whose calls wait for results from outside are functions of the request."""
     assert call.version is not None
+    if call.tool == EXCEED_BUDGET:
+        return budget_approvals.TOOL
     if call.version == UNREGISTERED:
         return find_inline_tool(state, call)
     wanted = [(call.tool, call.version)]

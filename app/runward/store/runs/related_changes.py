@@ -7,9 +7,11 @@ from pydantic import JsonValue
 
 from runward.domain.ids import ProjectId, RunId, SessionId
 from runward.domain.json import JsonObject
+from runward.domain.run.budgets import BudgetChange
 from runward.domain.run.family import Lineage
 from runward.domain.run.sessions import Place
 from runward.domain.run.status import MOVES, TERMINAL, Move
+from runward.store import budgets
 from runward.store.postgres.db import Tx
 from runward.store.runs import family
 from runward.store.runs.queue import ACCEPT, NewRun, accept_values
@@ -30,6 +32,7 @@ class RelatedChanges:
     """The place of a run that ends, so that the next run of its session can start."""
     session_items: tuple[JsonObject, ...] = ()
     """The items of the run that later runs of the session read."""
+    budget: BudgetChange | None = None
 
 
 async def apply_related_changes(
@@ -46,6 +49,8 @@ async def apply_related_changes(
         await tx.execute(ACCEPT, accept_values(related.children, lease))
     if related.state_delta and related.session_id is not None:
         await family.merge_state(tx, project_id, related.session_id, related.state_delta)
+    if related.budget is not None:
+        await budgets.apply_change(tx, project_id, run_id, related.budget)
     if move is None:
         return
     target = MOVES[move].target

@@ -3,6 +3,7 @@
 from runward.domain import errors as e
 from runward.domain.errors import FieldError
 from runward.domain.ids import ApprovalId
+from runward.domain.registry.tools import EXCEED_BUDGET
 from runward.domain.run.decisions import ApproveDecision, Decision, RejectDecision
 from runward.domain.run.remembered_decisions import remember_decision
 from runward.domain.run.state import Call, RunState
@@ -16,6 +17,9 @@ def check_remember(decision: Decision, state: RunState, call: Call) -> None:
     no place in a session, or the call's tool is an inline tool. Child runs have no place. Another
     run can define a different tool with the same name."""
     remember = decision.remember if isinstance(decision, ApproveDecision | RejectDecision) else None
+    if remember is not None and call.tool == EXCEED_BUDGET:
+        problem = "must be null, because the decision applies until the end of the budget's period"
+        raise e.InvalidRequestError(errors=[FieldError("remember", problem)])
     if remember is None or remember.scope != "session":
         return
     if state.place is None or state.place.number is None:

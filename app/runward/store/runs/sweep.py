@@ -10,6 +10,7 @@ from uuid import UUID
 from sqlalchemy import text
 
 from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
+from runward.store import budgets
 from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import OPEN_STATUSES
 from runward.store.runs import erasure, sessions
@@ -32,6 +33,7 @@ SweepKind: TypeAlias = Literal[
     "delivery",
     "slot",
     "scheduled_run",
+    "budget",
 ]
 BATCH: Final = 200
 """Maximum number of rows of one kind in one sweep. After a full batch, the next sweep follows at
@@ -113,6 +115,7 @@ _DUE_KINDS: Final[Mapping[SweepKind, str]] = {
     "delivery": deliveries.DUE,
     "slot": slots.DUE,
     "scheduled_run": slots.STRANDED,
+    "budget": budgets.DUE,
 }
 _DUE: Final = text(
     "SELECT " + ", ".join(f"EXISTS ({query}) AS {kind}" for kind, query in _DUE_KINDS.items())
