@@ -187,13 +187,14 @@ def migrate(as_json: AsJson = False) -> None:
     """
     from runward.operating.environment import read_migration_url, read_settings, run_command
     from runward.store import migrations
+    from runward.store.access.key_providers import read_local_key
 
     settings = read_settings()
     key = settings.secret_key
     url, variable = read_migration_url(settings), "DATABASE_URL"
     if settings.pgbouncer:
         variable = "RUNWARD_LISTEN_URL"
-    secret = key.get_secret_value() if key else None
+    secret = read_local_key(key.get_secret_value()) if key else None
     run_command(migrations.upgrade(url, secret, variable=variable))
     print_result({"up_to_date": True}, "The database is up to date.", as_json=as_json)
 

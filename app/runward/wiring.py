@@ -43,6 +43,8 @@ from runward.services import (
 from runward.settings import Settings
 from runward.store.access import console_sessions, keys
 from runward.store.access.key_checks import KeyChecks
+from runward.store.access.key_providers import open_providers
+from runward.store.access.key_ring import KeyRing
 from runward.store.access.keys import Authenticator
 from runward.store.access.secrets import read_secrets
 from runward.store.access.vault import CallRef, SecretUnreadableError, Vault
@@ -80,7 +82,8 @@ from runward.tools.webhook.invoker import WebhookInvoker
 async def open_services(settings: Settings, database_url: str) -> AsyncGenerator[Services]:
     async with AsyncExitStack() as stack:
         database = await _open_database(settings, database_url, stack)
-        vault = _build_vault(settings)
+        key_ring = KeyRing(database, open_providers(settings.list_secret_keys()))
+        vault = await key_ring.open()
         own_backends: set[int] = set()
         steps = StepWriter(database.pool, settings.lease_seconds, own_backends)
         stack.push_async_callback(steps.close)
@@ -96,6 +99,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         webhook = WebhookInvoker(posts, _report_unreadable(secrets))
         project_models = ProjectModels(models, secrets, egress.check_target)
         policies = PolicyCache(database.pool, vault)
+        key_ring.on_change = lambda: policies.forget(None)
         inline = InlineTools(vault, policies, secrets)
         engine = Engine(
             storage=RunStorage(
@@ -120,6 +124,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         )
         yield Services(
             storage=Storage(database, vault),
+            key_ring=key_ring,
             access=_build_access(database, vault, settings.base_url),
             retention=_build_retention(settings),
             limits=_build_limits(settings),
@@ -201,10 +206,6 @@ async def _open_database(settings: Settings, url: str, stack: AsyncExitStack) ->
     if settings.listen_url:  # leases are renewed there
         await check_address(settings.listen_url.get_secret_value(), "RUNWARD_LISTEN_URL")
     return database
-
-
-def _build_vault(settings: Settings) -> Vault:
-    return Vault(*settings.list_secret_keys())
 
 
 def _build_secret_reader(

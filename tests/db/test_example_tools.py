@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Final
 
 from runward.quickstart import example_tools
-from runward.store.access.vault import Vault
 from tests.db.store import Store
 
-KEY: Final = Vault("the key of this deployment, and no other one")
+KEY: Final = ["the key of this deployment, and no other one"]
 URLS: Final = "SELECT string_agg(spec->>'url', ' ' ORDER BY name, version) FROM tool_versions"
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from sqlalchemy import text
 
 from runward.store.access import keys
-from runward.store.access.vault import Vault
+from runward.store.access.vault import DataKey, Vault
 from runward.store.postgres.db import Tx
 from tests.db.proxy import Proxy
 from tests.db.store import Store
@@ -69,10 +69,10 @@ async def test_a_key_whose_row_is_locked_is_valid_all_the_same(store: Store) -> 
         assert await used_at(other) is None
 
 
-async def test_the_use_of_a_key_replaces_its_digest_under_a_previous_secret_key(
+async def test_the_use_of_a_key_replaces_its_digest_under_a_previous_data_key(
     store: Store,
 ) -> None:
-    old, new = "o" * 32, "n" * 32
+    old, new = DataKey.create(), DataKey.create()
     async with store.pool.begin() as tx:
         await keys.ensure_bootstrap_key(tx, Vault(old), name="ci", secret=SECRET)
         assert await keys.authenticate(tx, Vault(new).key_digests(SECRET)) is None
@@ -84,10 +84,10 @@ async def test_the_use_of_a_key_replaces_its_digest_under_a_previous_secret_key(
         assert await keys.authenticate(tx, Vault(new).key_digests(SECRET)) is not None
 
 
-async def test_a_revoked_bootstrap_key_stays_revoked_when_the_secret_key_changes(
+async def test_a_revoked_bootstrap_key_stays_revoked_when_the_data_key_changes(
     store: Store,
 ) -> None:
-    old, new = "o" * 32, "n" * 32
+    old, new = DataKey.create(), DataKey.create()
     async with store.pool.begin() as tx:
         await keys.ensure_bootstrap_key(tx, Vault(old), name="ci", secret=SECRET)
         await tx.execute(text("UPDATE api_keys SET revoked_at = now()"))

@@ -13,7 +13,7 @@ from runward.domain.registry.guards import WebhookGuardrail
 from runward.domain.run.resolve import CallbackCompleted
 from runward.loop.project_cache import PolicyCache
 from runward.settings import Settings
-from runward.store.access.vault import CallRef, Vault
+from runward.store.access.vault import CallRef, DataKey, Vault
 from runward.store.postgres.db import Tx
 from runward.store.registry import policies
 from runward.store.registry.policies import StoredPolicy
@@ -136,11 +136,11 @@ async def test_a_secret_that_was_replaced_signs_for_a_day_though_nothing_is_read
         assert policy.secrets == secrets
 
 
-async def test_the_secrets_of_previous_secret_keys_sign_also_after_the_overlap(
+async def test_the_secrets_of_previous_data_keys_sign_also_after_the_overlap(
     store: Store,
 ) -> None:
     """Receivers verify with the secret that Runward returned when the other key was current."""
-    both = Vault("n" * 32, "k" * 32)
+    both = Vault(DataKey.create(), DataKey(b"", b"k" * 32))
     await rotated(store)
     during = await PolicyCache(store.pool, both).of(PROJECT)
     newest = both.derive_guard_secrets(PROJECT, 2)

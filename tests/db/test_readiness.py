@@ -16,7 +16,8 @@ from runward.serve import STOP_SIGNALS, run_process
 from runward.services import Services
 from runward.settings import Settings
 from runward.store import readiness
-from runward.store.access.vault import Vault
+from runward.store.access.key_providers import open_providers
+from runward.store.access.key_ring import KeyRing
 from runward.store.postgres.db import open_database
 from runward.store.readiness import UnmigratedDatabaseError, WrongSecretKeyError
 from runward.wiring import open_services
@@ -33,8 +34,9 @@ def settings(key: str) -> Settings:
 async def start(url: str, *secret_keys: str) -> None:
     database = open_database(url, pool_size=1)
     try:
+        vault = await KeyRing(database, open_providers(secret_keys)).open()
         async with database.pool.begin() as tx:
-            await readiness.prepare_database(tx, Vault(*secret_keys))
+            await readiness.prepare_database(tx, vault)
     finally:
         await database.close()
 
@@ -64,7 +66,7 @@ async def refusal(services: Services) -> str:
 async def test_the_first_start_settles_the_secret_key(database_url: str) -> None:
     await start(database_url, KEY)
     await start(database_url, KEY)
-    with pytest.raises(WrongSecretKeyError, match="RUNWARD_SECRET_KEY is not the key"):
+    with pytest.raises(WrongSecretKeyError, match="RUNWARD_SECRET_KEY is not the secret key"):
         await start(database_url, OTHER)
     await start(database_url, KEY)
 

@@ -1,4 +1,4 @@
-"""The secret keys of a deployment: one that encrypts, and others that still decrypt."""
+"""The data keys of a deployment: one that encrypts, and others that still decrypt."""
 
 from typing import Final
 from uuid import UUID
@@ -6,11 +6,11 @@ from uuid import UUID
 import pytest
 
 from runward.domain.ids import ProjectId, RunId
-from runward.store.access.vault import CallRef, SecretUnreadableError, Vault
+from runward.store.access.vault import ID_BYTES, CallRef, DataKey, SecretUnreadableError, Vault
 
 PROJECT: Final = ProjectId(UUID(int=1))
-OLD, NEW, OTHER = "o" * 32, "n" * 32, "x" * 32
-KEY_ID_BYTES: Final = 8
+OLD, NEW, OTHER = DataKey.create(), DataKey.create(), DataKey.create()
+ORIGINAL: Final = DataKey.from_secret_key("s" * 32)
 
 
 def seal(vault: Vault) -> bytes:
@@ -21,33 +21,36 @@ def unseal(vault: Vault, sealed: bytes) -> str:
     return vault.open(sealed, column="secrets.value", project_id=PROJECT, row="NAME")
 
 
-@pytest.mark.parametrize("keys", [(OLD,), (NEW, OLD), (OLD, NEW), (NEW, OTHER, OLD)])
-@pytest.mark.parametrize("with_id", [True, False])
-def test_a_value_is_decrypted_as_long_as_its_key_is_configured(
-    keys: tuple[str, ...], *, with_id: bool
-) -> None:
-    sealed = seal(Vault(OLD))
-    stored = sealed if with_id else sealed[KEY_ID_BYTES:]
-    assert unseal(Vault(*keys), stored) == "secret"
+@pytest.mark.parametrize("key", [OLD, ORIGINAL])
+def test_a_value_is_decrypted_as_long_as_the_deployment_has_its_key(key: DataKey) -> None:
+    sealed = seal(Vault(key))
+    for keys in ((key,), (NEW, key), (key, NEW), (NEW, OTHER, key)):
+        assert unseal(Vault(*keys), sealed) == "secret"
     with pytest.raises(SecretUnreadableError, match="of 'NAME' cannot be decrypted"):
-        unseal(Vault(*({*keys, OTHER} - {OLD})), stored)
+        unseal(Vault(NEW, OTHER), sealed)
 
 
 def test_the_current_key_encrypts_and_each_value_names_its_key() -> None:
-    by_old, by_new = seal(Vault(OLD, NEW)), seal(Vault(NEW, OLD))
-    assert by_old[:KEY_ID_BYTES] == seal(Vault(OLD))[:KEY_ID_BYTES]
-    assert by_old[:KEY_ID_BYTES] != by_new[:KEY_ID_BYTES]
-    assert unseal(Vault(NEW), by_new) == "secret"
+    assert seal(Vault(OLD, NEW))[:ID_BYTES] == OLD.id
+    assert seal(Vault(NEW, OLD))[:ID_BYTES] == NEW.id
+    assert unseal(Vault(NEW), seal(Vault(NEW, OLD))) == "secret"
 
 
 def test_only_the_key_that_a_value_names_is_tried() -> None:
-    by_old, by_new = seal(Vault(OLD)), seal(Vault(NEW))
-    renamed = by_new[:KEY_ID_BYTES] + by_old[KEY_ID_BYTES:]
+    renamed = NEW.id + seal(Vault(OLD))[ID_BYTES:]
     with pytest.raises(SecretUnreadableError):
         unseal(Vault(NEW, OLD), renamed)
 
 
-def test_a_callback_token_is_valid_as_long_as_its_key_is_configured() -> None:
+def test_a_value_is_encrypted_again_with_the_current_key() -> None:
+    vault = Vault(ORIGINAL)
+    before = seal(vault)
+    vault.replace_keys(NEW, ORIGINAL)
+    after = vault.reseal(before, column="secrets.value", project_id=PROJECT, row="NAME")
+    assert unseal(Vault(NEW), after) == "secret"
+
+
+def test_a_callback_token_is_valid_as_long_as_the_deployment_has_its_key() -> None:
     ref = CallRef(PROJECT, RunId(UUID(int=2)), UUID(int=3), 1)
     token = Vault(OLD).make_callback_token(ref)
     assert Vault(NEW, OLD).read_callback_token(token) == ref
@@ -64,5 +67,5 @@ def test_digests_and_signing_secrets_of_every_key_are_derived_with_the_current_o
     )
 
 
-def test_a_key_that_is_configured_twice_counts_once() -> None:
-    assert len(Vault(NEW, NEW).derive_guard_secrets(PROJECT, 1)) == 1
+def test_a_key_is_not_shown_in_logs() -> None:
+    assert repr(OLD.root) not in repr(OLD)

@@ -89,7 +89,7 @@ async def _find_url_problem(
 class ProjectPolicy:
     """A project's policy. `all_secrets` sign the requests to the guardrails and hooks of the
     project and of its agents, newest first. `current_secrets`: the number of those that also sign
-    after the overlap, one for each secret key of the deployment."""
+    after the overlap, one for each data key of the deployment."""
 
     hooks: tuple[Hook, ...]
     guardrails: tuple[Guardrail, ...]

@@ -19,7 +19,8 @@ from runward.quickstart.local_secrets import load_secret_key
 from runward.quickstart.main import LOOPBACK
 from runward.settings import Settings
 from runward.store import readiness
-from runward.store.access.vault import Vault
+from runward.store.access.key_providers import KeyUnavailableError, open_providers
+from runward.store.access.key_ring import KeyRing
 from runward.store.postgres import embedded
 from runward.store.postgres.addresses import read_url
 from runward.store.postgres.db import (
@@ -281,8 +282,7 @@ async def _check_reachable(
         yield check_secret_key(settings)
         return
     yield Finding("migrations", "ok", "the schema has the revision of this version or a newer one")
-    async with database.pool.connect() as tx:
-        yield await _check_secret_key(settings, tx)
+    yield await _check_secret_key(settings, database)
     async with database.pool.connect() as tx:
         known = await tool_registry.list_webhook_tools(tx, MAX_TOOLS)
     async for finding in _check_tools(settings, known):
@@ -307,13 +307,16 @@ async def _check_clock(tx: Tx) -> Finding:
     )
 
 
-async def _check_secret_key(settings: Settings, tx: Tx) -> Finding:
+async def _check_secret_key(settings: Settings, database: Database) -> Finding:
     finding = check_secret_key(settings)
     if settings.secret_key is None:
         return finding
     try:
-        await readiness.check_database(tx, Vault(*settings.list_secret_keys()))
-    except WrongSecretKeyError as error:
+        ring = KeyRing(database, open_providers(settings.list_secret_keys()))
+        vault = await ring.load_without_writes()
+        async with database.pool.connect() as tx:
+            await readiness.check_database(tx, vault)
+    except (WrongSecretKeyError, KeyUnavailableError) as error:
         return _create_failure("secret key", error)
     except UnmigratedDatabaseError:  # no process has used this database yet
         pass

@@ -22,6 +22,8 @@ from runward.quickstart.local_secrets import load_secret_key
 from runward.settings import Settings
 from runward.store import migrations, readiness
 from runward.store.access import keys
+from runward.store.access.key_providers import open_providers, read_local_key
+from runward.store.access.key_ring import KeyRing
 from runward.store.access.vault import Vault
 from runward.store.postgres import embedded
 from runward.store.postgres.db import Tx, check_safety, open_database
@@ -101,14 +103,14 @@ async def _open_database(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]]
             stack.push_async_callback(server.stop)
             url, secret = server.url, settings.secret_key or load_secret_key(data_dir)
             settings = settings.model_copy(update={"secret_key": secret})
-            await migrations.upgrade(url, secret.get_secret_value())
+            await migrations.upgrade(url, read_local_key(secret.get_secret_value()))
         else:
             url = read_database_url(ensure_secret_key(settings))
         database = open_database(url, pool_size=1, through_pgbouncer=settings.pgbouncer)
         stack.push_async_callback(database.close)
         await check_safety(database)  # its error explains why the connection fails
+        vault = await KeyRing(database, open_providers(settings.list_secret_keys())).open()
         tx = await stack.enter_async_context(database.pool.begin())
-        vault = Vault(*settings.list_secret_keys())
         await readiness.prepare_database(tx, vault)
         yield tx, vault
 

@@ -9,7 +9,7 @@ import fcntl
 import importlib.util
 import os
 import threading
-from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from http.server import ThreadingHTTPServer
 from pathlib import Path
@@ -20,6 +20,8 @@ from runward.domain.json import parse
 from runward.domain.registry.tools import ToolSpec
 from runward.store import readiness
 from runward.store.access import keys
+from runward.store.access.key_providers import open_providers
+from runward.store.access.key_ring import KeyRing
 from runward.store.access.keys import DEFAULT_PROJECT
 from runward.store.access.vault import Vault
 from runward.store.postgres.db import Tx, open_database
@@ -38,7 +40,7 @@ METADATA_MARK: Final = "runward_example"
 
 @asynccontextmanager
 async def serve_example_tools(
-    database_url: str, vault: Vault, data_dir: Path, *, prefer_port: int
+    database_url: str, secret_keys: Sequence[str], data_dir: Path, *, prefer_port: int
 ) -> AsyncGenerator[str | None]:
     """Yield the address of the tool server. Yield None if users registered tools with all of these
     names, or if another process on the same data folder serves the tools. The previous port is
@@ -47,7 +49,7 @@ async def serve_example_tools(
         if not first:
             yield None
             return
-        async with _serve(database_url, vault, prefer_port) as address:
+        async with _serve(database_url, secret_keys, prefer_port) as address:
             yield address
 
 
@@ -68,11 +70,14 @@ def _lock_folder(data_dir: Path) -> Generator[bool]:
 
 
 @asynccontextmanager
-async def _serve(database_url: str, vault: Vault, prefer_port: int) -> AsyncGenerator[str | None]:
+async def _serve(
+    database_url: str, secret_keys: Sequence[str], prefer_port: int
+) -> AsyncGenerator[str | None]:
     database = open_database(database_url, pool_size=1)
     secrets: dict[str, tuple[str, ...]] = {}
     server = None
     try:
+        vault = await KeyRing(database, open_providers(secret_keys)).open()
         async with database.pool.begin() as tx:
             await readiness.prepare_database(tx, vault)
             await keys.ensure_default_project(tx)

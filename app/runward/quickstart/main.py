@@ -21,7 +21,7 @@ from runward.quickstart.local_secrets import load_or_create_secret, load_secret_
 from runward.settings import Settings
 from runward.store import migrations
 from runward.store.access import keys
-from runward.store.access.vault import Vault
+from runward.store.access.key_providers import read_local_key
 from runward.store.postgres import embedded
 
 LOOPBACK: Final = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
@@ -65,7 +65,7 @@ async def _prepare_embedded(
     stack.push_async_callback(server.stop)
     progress.start_step("Migrating the database")
     secret_key = settings.secret_key or load_secret_key(data_dir)
-    await migrations.upgrade(server.url, secret_key.get_secret_value())
+    await migrations.upgrade(server.url, read_local_key(secret_key.get_secret_value()))
     api_key = settings.bootstrap_key or load_or_create_secret(
         data_dir / "api-key", keys.make_secret
     )
@@ -81,7 +81,7 @@ async def _prepare_embedded(
         progress.start_step("Registering the example tools")
         serving = example_tools.serve_example_tools(
             server.url,
-            Vault(*settings.list_secret_keys()),
+            settings.list_secret_keys(),
             data_dir,
             prefer_port=settings.port + 1 if settings.port else 0,
         )
@@ -108,7 +108,7 @@ async def _prepare_server(settings: Settings, url: str, progress: ProgressPrinte
     if direct != url or not settings.pgbouncer:  # PgBouncer provides no session for migrations
         progress.start_step("Migrating the database")
         variable = "DATABASE_URL" if direct == url else "RUNWARD_LISTEN_URL"
-        secret = settings.secret_key.get_secret_value()
+        secret = read_local_key(settings.secret_key.get_secret_value())
         await migrations.upgrade(direct, secret, variable=variable)
     banner = Banner(settings.base_url, providers=configured_providers(settings))
     return Preparation(settings, url, banner)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import structlog
-from sqlalchemy import text, update
+from sqlalchemy import text
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.exc import ProgrammingError
 
@@ -27,7 +27,7 @@ MIGRATIONS: Final = _WHEEL if _WHEEL.is_dir() else _CHECKOUT
 would belong to another package."""
 
 _CANARY: Final = "runward"
-_COLUMN: Final = "deployment.canary"
+CANARY_COLUMN: Final = "deployment.canary"
 _REVISION_PATTERN: Final = re.compile(
     r'^revision = "(?P<own>\w+)"\ndown_revision = (?:None|"(?P<down>\w+)")$', re.MULTILINE
 )
@@ -46,33 +46,24 @@ class UnmigratedDatabaseError(OperatorError):
 
 
 class WrongSecretKeyError(OperatorError):
-    """RUNWARD_SECRET_KEY is not the key that this database was first used with."""
+    """The configured secret keys cannot decrypt the data keys of this database."""
 
-    def __init__(self) -> None:
+    def __init__(self, reason: str = "") -> None:
         super().__init__(
-            "RUNWARD_SECRET_KEY is not the key that this database was first used with. Set the key"
-            ' that the other processes have. If it is lost, see "The secret key" in'
-            " docs/how-to/deploying.md."
+            f"RUNWARD_SECRET_KEY is not the secret key of this database{reason}. Set the key that"
+            " the other processes have in RUNWARD_SECRET_KEY or RUNWARD_PREVIOUS_SECRET_KEYS. If it"
+            ' is lost, see "If the secret key is lost" in docs/how-to/rotate-the-secret-key.md.'
         )
 
 
 async def prepare_database(tx: Tx, vault: Vault) -> None:
-    """Check the schema and the secret key when a process starts. The first start stores the canary
-    that later starts decrypt. Raises UnmigratedDatabaseError and WrongSecretKeyError."""
+    """Check the schema and the keys when a process starts. The first start stores the canary that
+    later starts decrypt. Raises UnmigratedDatabaseError and WrongSecretKeyError."""
     await check_schema(tx)
-    canary = vault.seal(_CANARY, column=_COLUMN, project_id=DEFAULT_PROJECT, row="")
+    canary = vault.seal(_CANARY, column=CANARY_COLUMN, project_id=DEFAULT_PROJECT, row="")
     await tx.execute(upsert(deployment).values(canary=canary).on_conflict_do_nothing())
-    await _reseal_canary(tx, vault, await check_database(tx, vault))
+    await check_database(tx, vault)
     await _continue_log(tx)
-
-
-async def _reseal_canary(tx: Tx, vault: Vault, canary: bytes) -> None:
-    """Encrypt the canary with the current secret key. Otherwise, no process would start without
-    the previous key."""
-    current = vault.reseal(canary, column=_COLUMN, project_id=DEFAULT_PROJECT, row="")
-    if current is not None:
-        await tx.execute(update(deployment).values(canary=current))
-        log.info("secret_key_changed")
 
 
 async def _continue_log(tx: Tx) -> None:
@@ -96,9 +87,9 @@ async def check_schema(tx: Tx) -> None:
     _check_revision(None if row is None else row.version_num)
 
 
-async def check_database(tx: Tx, vault: Vault) -> bytes:
-    """Check that the database accepts writes, and check the schema and the secret key. Return the
-    canary. Raises UnmigratedDatabaseError, WrongSecretKeyError and DATABASE_ERRORS."""
+async def check_database(tx: Tx, vault: Vault) -> None:
+    """Check that the database accepts writes, and check the schema and the keys. Raises
+    UnmigratedDatabaseError, WrongSecretKeyError and DATABASE_ERRORS."""
     row = await _read_state(tx, _LOCK_STATE)
     if row is None:
         raise UnmigratedDatabaseError(
@@ -106,16 +97,22 @@ async def check_database(tx: Tx, vault: Vault) -> bytes:
             "Restart this process."
         )
     _check_revision(row.revision)
-    check_secret_key(vault, row.canary)
-    return row.canary
+    check_canary(vault, row.canary)
 
 
-def check_secret_key(vault: Vault, canary: bytes) -> None:
+def check_canary(vault: Vault, canary: bytes) -> None:
     """Check that the vault decrypts the canary. Raises WrongSecretKeyError."""
+    if not is_canary(vault, canary):
+        raise WrongSecretKeyError
+
+
+def is_canary(vault: Vault, canary: bytes) -> bool:
+    """Return whether the vault decrypts the canary."""
     try:
-        vault.open(canary, column=_COLUMN, project_id=DEFAULT_PROJECT, row="")
+        vault.open(canary, column=CANARY_COLUMN, project_id=DEFAULT_PROJECT, row="")
     except SecretUnreadableError:
-        raise WrongSecretKeyError from None
+        return False
+    return True
 
 
 @cache

@@ -64,7 +64,7 @@ async def open_session(tx: Tx, principal: Principal, digest: bytes) -> None:
 
 async def get_session(tx: Tx, digests: Sequence[bytes]) -> ConsoleSession | None:
     """Return the session. Returns None if it is unknown or expired, or if its key is no longer
-    valid. `digests`: of the token under each secret key."""
+    valid. `digests`: of the token under each data key."""
     query = (
         select(
             _key.project_id,

@@ -76,8 +76,8 @@ def make_secret() -> str:
 
 async def authenticate(tx: Tx, digests: Sequence[bytes]) -> Principal | None:
     """Return the principal of a key. Returns None if the key is unknown, revoked or expired.
-    `digests`: of the key under each secret key, the current one first. The use of a key replaces
-    the digest under a previous secret key."""
+    `digests`: of the key under each data key, the current one first. The use of a key replaces
+    the digest under a previous data key."""
     used = api_keys.c.last_used_at
     row = (
         await tx.execute(
@@ -183,8 +183,8 @@ async def add_key(
 
 async def ensure_bootstrap_key(tx: Tx, vault: Vault, *, name: str, secret: str) -> None:
     """Create the bootstrap key in the project `default`, with all scopes, if it does not exist. A
-    digest under a previous secret key is replaced: otherwise, a revoked key would be created again
-    after that secret key is removed."""
+    digest under a previous data key is replaced: otherwise, a revoked key would be created again
+    after that data key is removed."""
     await ensure_default_project(tx)
     digests = vault.key_digests(secret)
     existing = api_keys.c.secret_hmac.in_(digests)

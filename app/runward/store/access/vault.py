@@ -1,6 +1,6 @@
-"""Encryption of stored secrets, and keys that are derived from the deployment's secret keys.
+"""Encryption of stored secrets, and keys that are derived from the deployment's data keys.
 
-The cipher is AES-256-GCM (NIST SP 800-38D). The ID of the secret key and a random 96-bit nonce
+The cipher is AES-256-GCM (NIST SP 800-38D). The ID of the data key and a random 96-bit nonce
 precede each ciphertext. The associated data names the table, column, project and row, so a
 ciphertext that was moved to another place cannot be decrypted.
 """
@@ -10,7 +10,7 @@ import binascii
 import hashlib
 import hmac
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
@@ -21,10 +21,10 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from runward.domain.ids import ProjectId, RunId
 
-_ID_BYTES: Final = 8
+ID_BYTES: Final = 8
 _NONCE_BYTES: Final = 12
 _ATTEMPT_BYTES: Final = 3
-MIN_KEY_CHARACTERS: Final = 32
+_ROOT_BYTES: Final = 32
 
 
 class SecretUnreadableError(Exception):
@@ -41,83 +41,94 @@ class CallRef:
     """The attempt for which the tool received the token."""
 
 
-class _SecretKey:
-    """One secret key, and the keys that are derived from it."""
+@dataclass(frozen=True, slots=True)
+class DataKey:
+    """A key of the deployment, from which the keys for all purposes are derived. `id` precedes the
+    ciphertexts of this key. Versions without data keys used the secret key itself and wrote no ID:
+    the ID of this key is empty."""
 
-    def __init__(self, secret_key: str) -> None:
-        if len(secret_key) < MIN_KEY_CHARACTERS:
-            raise ValueError(f"the secret key must have at least {MIN_KEY_CHARACTERS} characters")
-        self._root = secret_key.encode()
-        self.id = self._derive(b"key id")[:_ID_BYTES]
-        self._cipher = AESGCM(self._derive(b"stored secrets"))
-        self.pepper = self._derive(b"api keys")
-        self.sessions = self._derive(b"console sessions")
-        self.callbacks = self._derive(b"callback tokens")
-        self.guards = self._derive(b"guard secrets")
+    id: bytes
+    root: bytes = field(repr=False)
+
+    @classmethod
+    def create(cls) -> "DataKey":
+        return cls(os.urandom(ID_BYTES), os.urandom(_ROOT_BYTES))
+
+    @classmethod
+    def from_secret_key(cls, secret_key: str) -> "DataKey":
+        """Return the key of a deployment whose secret key was its only key."""
+        return cls(b"", secret_key.encode())
+
+
+def derive_key(root: bytes, purpose: bytes) -> bytes:
+    """Derive a key of 256 bits by HKDF (RFC 5869) with SHA-256."""
+    return HKDF(SHA256(), 32, salt=None, info=b"runward " + purpose).derive(root)
+
+
+class _DerivedKeys:
+    """The keys for all purposes that are derived from a data key."""
+
+    def __init__(self, data_key: DataKey) -> None:
+        self.id = data_key.id
+        self._cipher = AESGCM(derive_key(data_key.root, b"stored secrets"))
+        self.pepper = derive_key(data_key.root, b"api keys")
+        self.sessions = derive_key(data_key.root, b"console sessions")
+        self.callbacks = derive_key(data_key.root, b"callback tokens")
+        self.guards = derive_key(data_key.root, b"guard secrets")
 
     def encrypt(self, secret: str, associated_data: bytes) -> bytes:
         nonce = os.urandom(_NONCE_BYTES)
         return self.id + nonce + self._cipher.encrypt(nonce, secret.encode(), associated_data)
 
-    def decrypt(self, box: bytes, associated_data: bytes) -> str | None:
-        """Return the secret in a nonce and its ciphertext. Returns None if this is not the key."""
+    def decrypt(self, sealed: bytes, associated_data: bytes) -> str | None:
+        """Return the secret. Returns None if it was encrypted with another key."""
+        box = sealed[len(self.id) :]
         nonce, ciphertext = box[:_NONCE_BYTES], box[_NONCE_BYTES:]
         try:
             return self._cipher.decrypt(nonce, ciphertext, associated_data).decode()
         except (InvalidTag, ValueError):
             return None
 
-    def _derive(self, purpose: bytes) -> bytes:
-        """Derive a key by HKDF (RFC 5869) with SHA-256."""
-        return HKDF(SHA256(), 32, salt=None, info=b"runward " + purpose).derive(self._root)
-
 
 class Vault:
-    """Encrypts with the current secret key, and decrypts with every key. Each key has at least 32
-    characters."""
+    """Encrypts with the current data key, and decrypts with every data key."""
 
-    def __init__(self, current: str, *previous: str) -> None:
-        """`current`: the value of RUNWARD_SECRET_KEY. `previous`: the values of
-        RUNWARD_PREVIOUS_SECRET_KEYS."""
-        self._keys = [_SecretKey(one) for one in dict.fromkeys((current, *previous))]
+    def __init__(self, current: DataKey, *others: DataKey) -> None:
+        self.replace_keys(current, *others)
+
+    def replace_keys(self, current: DataKey, *others: DataKey) -> None:
+        """Use these keys from now on."""
+        self._keys = [_DerivedKeys(one) for one in (current, *others)]
         self._current = self._keys[0]
         self._by_id = {key.id: key for key in self._keys}
+
+    @property
+    def current_id(self) -> bytes:
+        return self._current.id
 
     def seal(self, secret: str, *, column: str, project_id: UUID, row: str) -> bytes:
         return self._current.encrypt(secret, _associated_data(column, project_id, row))
 
     def open(self, sealed: bytes, *, column: str, project_id: UUID, row: str) -> str:
         """Return the decrypted secret. Raises SecretUnreadableError."""
-        return self._find(sealed, column, project_id, row)[1]
+        key = self._by_id.get(sealed[:ID_BYTES]) or self._by_id.get(b"")
+        secret = key and key.decrypt(sealed, _associated_data(column, project_id, row))
+        if secret is None:
+            raise SecretUnreadableError(f"{column} of '{row}' cannot be decrypted")
+        return secret
 
-    def reseal(self, sealed: bytes, *, column: str, project_id: UUID, row: str) -> bytes | None:
-        """Return the secret encrypted with the current key, or None if it already is. Raises
-        SecretUnreadableError."""
-        key, secret = self._find(sealed, column, project_id, row)
-        if key is self._current:
-            return None
+    def reseal(self, sealed: bytes, *, column: str, project_id: UUID, row: str) -> bytes:
+        """Return the secret encrypted with the current data key. Raises SecretUnreadableError."""
+        secret = self.open(sealed, column=column, project_id=project_id, row=row)
         return self.seal(secret, column=column, project_id=project_id, row=row)
 
-    def _find(
-        self, sealed: bytes, column: str, project_id: UUID, row: str
-    ) -> tuple[_SecretKey, str]:
-        """Return the secret and its key. A value without the ID of a configured key was stored by a
-        version that stored no IDs, or with an unknown key."""
-        associated_data = _associated_data(column, project_id, row)
-        named = self._by_id.get(sealed[:_ID_BYTES])
-        box = sealed if named is None else sealed[_ID_BYTES:]
-        for key in self._keys if named is None else [named]:
-            if (secret := key.decrypt(box, associated_data)) is not None:
-                return key, secret
-        raise SecretUnreadableError(f"{column} of '{row}' cannot be decrypted")
-
     def key_digests(self, api_key: str) -> tuple[bytes, ...]:
-        """Return the HMAC-SHA-256 of an API key under each secret key, the current one first. The
+        """Return the HMAC-SHA-256 of an API key under each data key, the current one first. The
         peppers are not in the database."""
         return tuple(hmac.digest(key.pepper, api_key.encode(), "sha256") for key in self._keys)
 
     def session_digests(self, token: str) -> tuple[bytes, ...]:
-        """Return the HMAC-SHA-256 of a console session's token under each secret key, the current
+        """Return the HMAC-SHA-256 of a console session's token under each data key, the current
         one first."""
         return tuple(hmac.digest(key.sessions, token.encode(), "sha256") for key in self._keys)
 
@@ -148,14 +159,14 @@ class Vault:
 
     def derive_guard_secrets(self, project_id: UUID, generation: int) -> tuple[str, ...]:
         """Return the secrets (`whsec_…`) that sign requests to guardrails and hooks of a project
-        and its agents: one for each secret key, the current one first. They are derived, so they
-        are not stored."""
+        and its agents: one for each data key, the current one first. They are derived, so they are
+        not stored."""
         data = f"guards\0{project_id.hex}\0{generation}".encode()
         digests = (hmac.digest(key.guards, data, "sha256") for key in self._keys)
         return tuple(f"whsec_{base64.b64encode(digest).decode()}" for digest in digests)
 
 
-def _make_mac(key: _SecretKey, data: bytes) -> bytes:
+def _make_mac(key: _DerivedKeys, data: bytes) -> bytes:
     """Return a MAC of 128 bits that only this deployment can compute."""
     return hmac.digest(key.callbacks, data, "sha256")[:16]
 
