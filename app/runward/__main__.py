@@ -187,7 +187,7 @@ def migrate(as_json: AsJson = False) -> None:
     """
     from runward.operating.environment import read_migration_url, read_settings, run_command
     from runward.store import migrations
-    from runward.store.access.key_providers import read_local_key
+    from runward.store.data_keys.secret_keys import read_local_key
 
     settings = read_settings()
     key = settings.secret_key

@@ -43,11 +43,11 @@ from runward.services import (
 from runward.settings import Settings
 from runward.store.access import console_sessions, keys
 from runward.store.access.key_checks import KeyChecks
-from runward.store.access.key_providers import open_providers
-from runward.store.access.key_ring import KeyRing
 from runward.store.access.keys import Authenticator
 from runward.store.access.secrets import read_secrets
 from runward.store.access.vault import CallRef, SecretUnreadableError, Vault
+from runward.store.data_keys.key_ring import KeyRing
+from runward.store.data_keys.secret_keys import open_providers
 from runward.store.live.feed import Feed
 from runward.store.live.relay import Relay
 from runward.store.postgres.db import (

@@ -16,8 +16,8 @@ from runward.serve import STOP_SIGNALS, run_process
 from runward.services import Services
 from runward.settings import Settings
 from runward.store import readiness
-from runward.store.access.key_providers import open_providers
-from runward.store.access.key_ring import KeyRing
+from runward.store.data_keys.key_ring import KeyRing
+from runward.store.data_keys.secret_keys import open_providers
 from runward.store.postgres.db import open_database
 from runward.store.readiness import UnmigratedDatabaseError, WrongSecretKeyError
 from runward.wiring import open_services
@@ -137,14 +137,17 @@ async def test_ready_means_that_runs_can_be_accepted(store: Store) -> None:
         assert "does not accept writes" in await refusal(services)
 
 
-async def test_a_process_with_another_key_is_not_ready(database_url: str) -> None:
-    await start(database_url, KEY)
-    async with services_of(database_url, OTHER) as services:
+async def test_a_process_with_other_keys_than_the_database_is_not_ready(store: Store) -> None:
+    await start(store.url, KEY)
+    async with services_of(store.url, KEY) as services:
+        await store.sql("UPDATE deployment SET canary = 'of another key, which is longer'")
         assert "RUNWARD_SECRET_KEY" in await refusal(services)
 
 
-async def test_an_unmigrated_database_is_not_ready(empty_database_url: str) -> None:
-    async with services_of(empty_database_url, KEY) as services:
+async def test_a_process_whose_database_lost_its_schema_is_not_ready(store: Store) -> None:
+    await start(store.url, KEY)
+    async with services_of(store.url, KEY) as services:
+        await store.sql("ALTER TABLE alembic_version RENAME TO gone")
         assert "not migrated" in await refusal(services)
 
 

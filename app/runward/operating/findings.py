@@ -19,8 +19,9 @@ from runward.quickstart.local_secrets import load_secret_key
 from runward.quickstart.main import LOOPBACK
 from runward.settings import Settings
 from runward.store import readiness
-from runward.store.access.key_providers import KeyUnavailableError, open_providers
-from runward.store.access.key_ring import KeyRing
+from runward.store.data_keys.key_ring import KeyRing
+from runward.store.data_keys.secret_keys import open_providers
+from runward.store.data_keys.wrapping import KeyUnavailableError
 from runward.store.postgres import embedded
 from runward.store.postgres.addresses import read_url
 from runward.store.postgres.db import (

@@ -22,9 +22,9 @@ from runward.quickstart.local_secrets import load_secret_key
 from runward.settings import Settings
 from runward.store import migrations, readiness
 from runward.store.access import keys
-from runward.store.access.key_providers import open_providers, read_local_key
-from runward.store.access.key_ring import KeyRing
 from runward.store.access.vault import Vault
+from runward.store.data_keys.key_ring import KeyRing
+from runward.store.data_keys.secret_keys import open_providers, read_local_key
 from runward.store.postgres import embedded
 from runward.store.postgres.db import Tx, check_safety, open_database
 

@@ -20,10 +20,10 @@ from runward.domain.json import parse
 from runward.domain.registry.tools import ToolSpec
 from runward.store import readiness
 from runward.store.access import keys
-from runward.store.access.key_providers import open_providers
-from runward.store.access.key_ring import KeyRing
 from runward.store.access.keys import DEFAULT_PROJECT
 from runward.store.access.vault import Vault
+from runward.store.data_keys.key_ring import KeyRing
+from runward.store.data_keys.secret_keys import open_providers
 from runward.store.postgres.db import Tx, open_database
 from runward.store.registry import tool_registry
 from runward.store.registry.tool_registry import RegisteredTool

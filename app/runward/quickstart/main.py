@@ -21,7 +21,7 @@ from runward.quickstart.local_secrets import load_or_create_secret, load_secret_
 from runward.settings import Settings
 from runward.store import migrations
 from runward.store.access import keys
-from runward.store.access.key_providers import read_local_key
+from runward.store.data_keys.secret_keys import read_local_key
 from runward.store.postgres import embedded
 
 LOOPBACK: Final = (ip_network("127.0.0.0/8"), ip_network("::1/128"))

@@ -13,8 +13,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.dialects.postgresql import insert as upsert
 
 from runward.store import readiness
-from runward.store.access.key_providers import KeyProvider, KeyUnavailableError, LocalKey
 from runward.store.access.vault import DataKey, Vault
+from runward.store.data_keys.wrapping import KeyProvider, KeyUnavailableError, LocalKey
 from runward.store.postgres.db import DATABASE_ERRORS, Database, Tx, is_outage, log_fields
 from runward.store.postgres.tables import data_keys
 from runward.store.readiness import WrongSecretKeyError
