@@ -72,12 +72,12 @@ class SealedTable:
 
 @dataclass(frozen=True, slots=True)
 class SealedHeaders:
-    """A table whose column `spec` contains encrypted header values. `tools`: a table expression
-    with the specifications of tools in the row `t`."""
+    """A table whose column `spec` contains encrypted header values: of a tool, or of the inline
+    tools of an agent."""
 
     name: str
     key: tuple[str, ...]
-    tools: str
+    of_agents: bool = False
     row: str = "t.name"
     project: str = "t.project_id"
     selected: str = "CAST(t.spec AS text) AS spec"
@@ -85,16 +85,19 @@ class SealedHeaders:
 
     @property
     def ciphertexts(self) -> str:
+        tools = "(VALUES (t.spec))"
+        if self.of_agents:
+            tools = "json_array_elements(t.spec -> 'config' -> 'inline_tools')"
         return (
             "(SELECT decode(h.value ->> 'sealed', 'base64') AS value"
-            f" FROM {self.tools} CROSS JOIN json_each(s.value -> 'headers') AS h"
+            f" FROM {tools} AS s (value) CROSS JOIN json_each(s.value -> 'headers') AS h"
             " WHERE json_typeof(h.value) = 'object') AS c"
         )
 
     def reseal(self, row: Any, resealer: "Resealer") -> dict[str, Any]:
         """Return the specification with the current data key."""
         spec: dict[str, Any] = from_json(row.spec)
-        for tool in spec.get("inline_tools", [spec]):
+        for tool in spec["config"].get("inline_tools", ()) if self.of_agents else [spec]:
             for name, value in tool.get("headers", {}).items():
                 if "sealed" in value:
                     box = base64.b64decode(value["sealed"])
@@ -124,8 +127,6 @@ class Resealer:
             return sealed
 
 
-_TOOL: Final = "(VALUES (t.spec)) AS s (value)"
-_INLINE_TOOLS: Final = "json_array_elements(t.spec -> 'inline_tools') AS s (value)"
 _NAMED: Final = ("project_id", "name")
 TABLES: Final[Sequence[SealedTable | SealedHeaders]] = (
     SealedTable("secrets", _NAMED, {"value": secrets.VALUE_COLUMN}, "t.name"),
@@ -155,9 +156,9 @@ TABLES: Final[Sequence[SealedTable | SealedHeaders]] = (
     SealedTable(
         "idempotency_keys", ("project_id", "key"), {"answer": idempotency.ANSWER_COLUMN}, "t.key"
     ),
-    SealedHeaders("tool_versions", (*_NAMED, "version"), _TOOL),
-    SealedHeaders("agents", _NAMED, _INLINE_TOOLS),
-    SealedHeaders("agent_versions", (*_NAMED, "version"), _INLINE_TOOLS),
+    SealedHeaders("tool_versions", (*_NAMED, "version")),
+    SealedHeaders("agents", _NAMED, of_agents=True),
+    SealedHeaders("agent_versions", (*_NAMED, "version"), of_agents=True),
     SealedTable(
         "deployment", ("id",), {"canary": CANARY_COLUMN}, "''", f"CAST('{DEFAULT_PROJECT}' AS uuid)"
     ),
@@ -243,16 +244,16 @@ async def count_outdated_rows(tx: Tx, current_id: bytes) -> int:
 
 _MARK_DRAINED: Final = text(
     "UPDATE data_keys k SET drained_at = clock_timestamp() FROM data_keys c"
-    " WHERE c.id = :current AND c.created_at <= :began - CAST(:settled AS interval)"
+    " WHERE c.id = :current AND c.created_at <= CAST(:settled AS timestamptz)"
     " AND k.created_at < c.created_at AND k.drained_at IS NULL"
 )
 
 
 async def mark_drained(tx: Tx, vault: Vault, began: datetime, unreadable: int) -> bool:
     """Record that the older data keys encrypt no values any more, if a pass that began at `began`
-    has found nothing but unreadable rows. Before the second half of `settled`, a process may still
-    have encrypted with an older key."""
+    has found nothing but unreadable rows. Return False before every process has used the current
+    key for as long as ACTIVATION, because a process may still have encrypted with an older one."""
     if await count_outdated_rows(tx, vault.current_id) != unreadable:
         return False
-    values = {"current": vault.current_id, "began": began, "settled": 2 * ACTIVATION}
+    values = {"current": vault.current_id, "settled": began - 2 * ACTIVATION}
     return (await tx.execute(_MARK_DRAINED, values)).rowcount > 0
