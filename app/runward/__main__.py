@@ -19,6 +19,7 @@ from runward.cli import workers as worker_list
 from runward.cli.exits import Exit, fail
 from runward.cli.options import AsJson, KeyOption, Limit, Url, format_examples
 from runward.cli.printing import print_result
+from runward.operating import data_key_commands
 
 app = typer.Typer(
     name="runward",
@@ -76,14 +77,13 @@ for name, group in {
 }.items():
     app.add_typer(group, name=name, rich_help_panel=CLIENT_PANEL)
 
+app.add_typer(data_key_commands.app, name="data-keys", rich_help_panel=SERVICE_PANEL)
 OnDatabase = Annotated[
     bool,
     typer.Option(
         "--on-database",
-        help=(
-            "Use the database in DATABASE_URL or the embedded database directly. No "
-            "API key is needed."
-        ),
+        help="Use the database in DATABASE_URL or the embedded database directly. No API key is "
+        "needed.",
     ),
 ]
 
@@ -187,14 +187,13 @@ def migrate(as_json: AsJson = False) -> None:
     """
     from runward.operating.environment import read_migration_url, read_settings, run_command
     from runward.store import migrations
-    from runward.store.data_keys.secret_keys import read_local_key
 
     settings = read_settings()
     key = settings.secret_key
     url, variable = read_migration_url(settings), "DATABASE_URL"
     if settings.pgbouncer:
         variable = "RUNWARD_LISTEN_URL"
-    secret = read_local_key(key.get_secret_value()) if key else None
+    secret = key.get_secret_value() if key else None
     run_command(migrations.upgrade(url, secret, variable=variable))
     print_result({"up_to_date": True}, "The database is up to date.", as_json=as_json)
 

@@ -21,7 +21,6 @@ from runward.quickstart.local_secrets import load_or_create_secret, load_secret_
 from runward.settings import Settings
 from runward.store import migrations
 from runward.store.access import keys
-from runward.store.data_keys.secret_keys import read_local_key
 from runward.store.postgres import embedded
 
 LOOPBACK: Final = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
@@ -65,7 +64,7 @@ async def _prepare_embedded(
     stack.push_async_callback(server.stop)
     progress.start_step("Migrating the database")
     secret_key = settings.secret_key or load_secret_key(data_dir)
-    await migrations.upgrade(server.url, read_local_key(secret_key.get_secret_value()))
+    await migrations.upgrade(server.url, secret_key.get_secret_value())
     api_key = settings.bootstrap_key or load_or_create_secret(
         data_dir / "api-key", keys.make_secret
     )
@@ -108,7 +107,7 @@ async def _prepare_server(settings: Settings, url: str, progress: ProgressPrinte
     if direct != url or not settings.pgbouncer:  # PgBouncer provides no session for migrations
         progress.start_step("Migrating the database")
         variable = "DATABASE_URL" if direct == url else "RUNWARD_LISTEN_URL"
-        secret = read_local_key(settings.secret_key.get_secret_value())
+        secret = settings.secret_key.get_secret_value()
         await migrations.upgrade(direct, secret, variable=variable)
     banner = Banner(settings.base_url, providers=configured_providers(settings))
     return Preparation(settings, url, banner)

@@ -26,6 +26,7 @@ class _Pass:
     after: tuple[Any, ...] | None = None
     encrypted: int = 0
     unreadable: int = 0
+    complete: bool = False
 
 
 class Reencryption:
@@ -46,17 +47,26 @@ class Reencryption:
         elif self._steps_to_rest:
             self._steps_to_rest -= 1
         else:
+            self._pass = self._pass or await self._begin()
             for _ in range(STEP):
-                if await self._advance():
+                if await self._advance(self._pass):
                     self._pass, self._steps_to_rest = None, PASS_EVERY
                     return
 
-    async def _advance(self) -> bool:
+    async def run_pass(self) -> bool:
+        """Process all tables now. Return whether the older data keys encrypt no values any more."""
+        now = await self._begin()
+        while not await self._advance(now):
+            pass
+        return now.complete
+
+    async def _begin(self) -> _Pass:
+        async with self._database.autocommit.connect() as tx:
+            return _Pass(await read_clock(tx))
+
+    async def _advance(self, now: _Pass) -> bool:
         """Process a batch. Return True at the end of the pass."""
-        if self._pass is None:
-            async with self._database.autocommit.connect() as tx:
-                self._pass = _Pass(await read_clock(tx))
-        now, vault = self._pass, self._key_ring.vault
+        vault = self._key_ring.vault
         async with self._database.pool.begin() as tx:
             batch = await reencryption.reencrypt_batch(tx, vault, TABLES[now.table], now.after)
         now.encrypted += batch.encrypted
@@ -71,12 +81,8 @@ class Reencryption:
 
     async def _finish(self, done: _Pass) -> None:
         async with self._database.pool.begin() as tx:
-            drained = await reencryption.mark_drained(
+            done.complete = await reencryption.mark_drained(
                 tx, self._key_ring.vault, done.began, done.unreadable
             )
-        log.info(
-            "values_encrypted_again",
-            rows=done.encrypted,
-            unreadable=done.unreadable,
-            complete=drained,
-        )
+        about = {"unreadable": done.unreadable, "complete": done.complete}
+        log.info("values_encrypted_again", rows=done.encrypted, **about)

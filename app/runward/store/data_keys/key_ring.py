@@ -100,6 +100,10 @@ class KeyRing:
         self.has_outdated = False
         """Whether values may be encrypted with a data key older than the current one."""
 
+    @property
+    def current_wrapping_id(self) -> str:
+        return self._providers[0].id
+
     async def open(self) -> Vault:
         """Load the data keys. Create the first one if there is none. Wrap them with the current
         wrapping key, and remove what other wrapping keys than the configured ones have wrapped.

@@ -242,10 +242,12 @@ async def count_outdated_rows(tx: Tx, current_id: bytes) -> int:
     return total
 
 
+_IS_SETTLED: Final = text(
+    "SELECT created_at <= CAST(:settled AS timestamptz) FROM data_keys WHERE id = :current"
+)
 _MARK_DRAINED: Final = text(
     "UPDATE data_keys k SET drained_at = clock_timestamp() FROM data_keys c"
-    " WHERE c.id = :current AND c.created_at <= CAST(:settled AS timestamptz)"
-    " AND k.created_at < c.created_at AND k.drained_at IS NULL"
+    " WHERE c.id = :current AND k.created_at < c.created_at AND k.drained_at IS NULL"
 )
 
 
@@ -253,7 +255,11 @@ async def mark_drained(tx: Tx, vault: Vault, began: datetime, unreadable: int) -
     """Record that the older data keys encrypt no values any more, if a pass that began at `began`
     has found nothing but unreadable rows. Return False before every process has used the current
     key for as long as ACTIVATION, because a process may still have encrypted with an older one."""
+    current = {"current": vault.current_id}
+    settled = {**current, "settled": began - 2 * ACTIVATION}
+    if not (await tx.execute(_IS_SETTLED, settled)).scalar_one():
+        return False
     if await count_outdated_rows(tx, vault.current_id) != unreadable:
         return False
-    values = {"current": vault.current_id, "settled": began - 2 * ACTIVATION}
-    return (await tx.execute(_MARK_DRAINED, values)).rowcount > 0
+    await tx.execute(_MARK_DRAINED, current)
+    return True

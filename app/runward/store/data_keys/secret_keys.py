@@ -25,6 +25,11 @@ def _open_provider(reference: str) -> KeyProvider:
     return LocalKey(_read_file(reference) if reference.startswith(FILE) else reference)
 
 
+def is_reference(value: str) -> bool:
+    """Return whether the value is not the secret key itself."""
+    return value.startswith((FILE, AWS_KMS))
+
+
 def read_local_key(reference: str) -> str | None:
     """Return the secret key, or None if it does not leave its provider. Raises
     KeyUnavailableError."""
