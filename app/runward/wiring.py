@@ -82,8 +82,7 @@ from runward.tools.webhook.invoker import WebhookInvoker
 async def open_services(settings: Settings, database_url: str) -> AsyncGenerator[Services]:
     async with AsyncExitStack() as stack:
         database = await _open_database(settings, database_url, stack)
-        key_ring = KeyRing(database, open_providers(settings.list_secret_keys()))
-        vault = await key_ring.open()
+        key_ring, vault = await _open_keys(settings, database)
         own_backends: set[int] = set()
         steps = StepWriter(database.pool, settings.lease_seconds, own_backends)
         stack.push_async_callback(steps.close)
@@ -95,10 +94,9 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         plugins = stack.enter_context(closing(_load_plugins(settings, os.environ)))
         mcp = _close_with(stack, _build_mcp(settings, database, vault, egress))
         feed, toolbox = Feed(Relay(database.autocommit)), Toolbox(database.pool, vault)
-        posts = SignedPostClient(egress)
+        posts, policies = SignedPostClient(egress), PolicyCache(database.pool, vault)
         webhook = WebhookInvoker(posts, _report_unreadable(secrets))
         project_models = ProjectModels(models, secrets, egress.check_target)
-        policies = PolicyCache(database.pool, vault)
         key_ring.on_change = lambda: policies.forget(None)
         inline = InlineTools(vault, policies, secrets)
         engine = Engine(
@@ -206,6 +204,11 @@ async def _open_database(settings: Settings, url: str, stack: AsyncExitStack) ->
     if settings.listen_url:  # leases are renewed there
         await check_address(settings.listen_url.get_secret_value(), "RUNWARD_LISTEN_URL")
     return database
+
+
+async def _open_keys(settings: Settings, database: Database) -> tuple[KeyRing, Vault]:
+    ring = KeyRing(database, open_providers(settings.list_secret_keys()))
+    return ring, await ring.open()
 
 
 def _build_secret_reader(

@@ -9,7 +9,8 @@ from sqlalchemy import delete, text
 from runward.store.data_keys import reencryption
 from runward.store.data_keys.key_ring import ACTIVATION, find_current, list_keys, list_outdated
 from runward.store.postgres.db import Tx
-from runward.store.postgres.tables import OPEN_STATUSES, data_keys
+from runward.store.postgres.registry_tables import data_keys
+from runward.store.postgres.tables import OPEN_STATUSES
 
 Status = Literal["previous", "current", "next"]
 
@@ -76,7 +77,7 @@ async def count_outdated_values(tx: Tx) -> int:
     """Return the number of values that a previous data key encrypts. Returns 0 without reading the
     values if a pass of a worker has found none left."""
     stored = await list_keys(tx)
-    if not stored or not (outdated := list_outdated(stored)):
+    if not (outdated := list_outdated(stored)):
         return 0
     values = await reencryption.count_by_key(tx, [one.id for one in stored])
     return sum(values[one.id] for one in outdated)

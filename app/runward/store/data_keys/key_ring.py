@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
-from sqlalchemy import bindparam, delete, text
+from sqlalchemy import bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.dialects.postgresql import insert as upsert
 
@@ -16,7 +16,7 @@ from runward.store import readiness
 from runward.store.access.vault import DataKey, Vault
 from runward.store.data_keys.wrapping import KeyProvider, KeyUnavailableError, LocalKey
 from runward.store.postgres.db import DATABASE_ERRORS, Database, Tx, is_outage, log_fields
-from runward.store.postgres.tables import data_keys
+from runward.store.postgres.registry_tables import data_keys
 from runward.store.readiness import WrongSecretKeyError
 
 log = structlog.get_logger()
@@ -81,6 +81,8 @@ def find_current(stored: Sequence[StoredKey]) -> StoredKey:
 
 def list_outdated(stored: Sequence[StoredKey]) -> list[StoredKey]:
     """Return the keys older than the current one whose values may not all be encrypted again."""
+    if not stored:
+        return []
     current = stored.index(find_current(stored))
     return [one for one in stored[:current] if one.drained_at is None]
 
@@ -190,16 +192,17 @@ class KeyRing:
     async def _load(self, stored: Sequence[StoredKey]) -> None:
         await self._unwrap(stored)
         current = self._providers[0]
+        wrapping_key = current.id
         missing = {
-            one.id: {current.id: _encode(await current.wrap(self._known[one.id]))}
+            one.id: {wrapping_key: _encode(await current.wrap(self._known[one.id]))}
             for one in stored
-            if current.id not in one.wrapped
+            if wrapping_key not in one.wrapped
         }
         if missing:
             async with self._database.pool.begin() as tx:
                 for key_id, wrapped in missing.items():
                     await tx.execute(_ADD_WRAPPED, {"id": key_id, "wrapped": wrapped})
-            log.info("data_keys_wrapped", by=current.id, keys=len(missing))
+            log.info("data_keys_wrapped", by=wrapping_key, keys=len(missing))
         self._apply(stored)
 
     async def _unwrap(self, stored: Sequence[StoredKey]) -> None:
@@ -250,10 +253,6 @@ def parse_key_id(shown: str) -> bytes | None:
         return b"" if shown == ORIGINAL else bytes.fromhex(shown)
     except ValueError:
         return None
-
-
-async def delete_key(tx: Tx, key_id: bytes) -> None:
-    await tx.execute(delete(data_keys).where(data_keys.c.id == key_id))
 
 
 def _encode(wrapped: bytes) -> str:

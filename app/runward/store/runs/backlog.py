@@ -36,6 +36,7 @@ _CLAIMABLE: Final = "status = 'queued' AND available_at <= statement_timestamp()
 _BACKLOG: Final = text(
     f"""
 SELECT q.queued, a.pending, w.workers,
+  (SELECT count(*) FROM data_keys WHERE drained_at IS NULL) AS undrained,
   CAST(extract(epoch FROM clock_timestamp() - (SELECT available_at FROM runs WHERE {_CLAIMABLE}
     ORDER BY available_at LIMIT 1)) AS float8) AS queued_seconds,
   CAST(extract(epoch FROM clock_timestamp() - a.requested_at) AS float8) AS pending_seconds,
@@ -96,7 +97,7 @@ class BacklogReader:
             async with asyncio.timeout(QUERY_SECONDS), self._autocommit.connect() as tx:
                 values = {"most": MAX_COUNTED, "alive": ALIVE}
                 row = (await tx.execute(_BACKLOG, values)).one()
-                outdated = await inventory.count_outdated_values(tx)
+                outdated = await inventory.count_outdated_values(tx) if row.undrained > 1 else 0
         except DATABASE_ERRORS as error:
             if not is_outage(error):
                 raise
