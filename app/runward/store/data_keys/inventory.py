@@ -27,7 +27,7 @@ SELECT
        AND parent_run_id IS NULL AND status IN ({OPEN_STATUSES})
      UNION ALL SELECT created_at, config, team FROM runs WHERE project_id = p.id
        AND parent_run_id IS NOT NULL AND status IN ({OPEN_STATUSES})) r
-   WHERE created_at < :since
+   WHERE r.created_at < :since
      AND (CAST(config AS text) LIKE '%"sealed"%' OR CAST(team AS text) LIKE '%"sealed"%'))
     AS open_runs"""
 )
