@@ -34,6 +34,7 @@ NEW_KEY: Final = "another-secret-key-0123456789abcdef0123456789abcdef"
 BOTH: Final = {"RUNWARD_SECRET_KEY": NEW_KEY, "RUNWARD_PREVIOUS_SECRET_KEYS": SECRET_KEY}
 ONLY_NEW: Final = {"RUNWARD_SECRET_KEY": NEW_KEY, "RUNWARD_PREVIOUS_SECRET_KEYS": ""}
 WAIT_SECONDS: Final = 60
+NOT_FOUND: Final = 404
 SECRETS: Final = 3000
 KILLS: Final = 3
 AGE: Final = "UPDATE data_keys SET created_at = created_at - interval '10 minutes'"
@@ -141,7 +142,8 @@ def test_runs_that_use_secrets_go_on_while_both_keys_are_replaced(
 
     data_keys("remove", old["id"], "--yes", **ONLY_NEW)
     assert [one["id"] for one in data_keys("list", **ONLY_NEW)] == [new_id]
-    wait_for(lambda: call_back(on.first_hit, on.api, status="completed").status_code == 404)
+    late = {"status": "completed", "output": "x"}
+    wait_for(lambda: call_back(on.first_hit, on.api, **late).status_code == NOT_FOUND)
     on.accept()
     on.finish(tools)
     assert on.paying.broken(*on.waiting) == []
