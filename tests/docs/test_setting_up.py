@@ -119,8 +119,8 @@ def test_rotate_the_secret_key(own: Own, tmp_path: Path) -> None:
     first = asyncio.run(open_key_ring(own, SECRET_KEY))
     with pytest.raises(WrongSecretKeyError) as refused:
         asyncio.run(open_key_ring(own, SECRET_KEY[::-1]))
-    name, here = "docs/how-to/rotate-the-secret-key.md", {"OLD_KEY": first}
-    with Story(name, own.client, tmp_path, here, own.env) as page:
+    here = {"OLD_KEY": first}
+    with Story("docs/how-to/rotate-the-secret-key.md", own.client, tmp_path, here, own.env) as page:
         written = re.sub("local:[0-9a-f]{16}", "local:", page.take("text").text)
         refusal = re.sub("local:[0-9a-f]{16}", "local:", str(refused.value))
         assert refusal.startswith(written.strip().removesuffix("…"))
