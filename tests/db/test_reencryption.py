@@ -287,3 +287,19 @@ async def test_a_process_can_decrypt_with_a_key_before_any_process_encrypts_with
     await other.refresh()
     await other.refresh()
     assert changes == [first, key.id]
+
+
+async def test_a_row_that_cannot_be_processed_does_not_stop_the_other_tables(store: Store) -> None:
+    ring = await open_ring(store)
+    hook, schedule = await plant_everywhere(store)
+    broken = '{"name": "pay", "headers": {"X": {"sealed": "no base64"}}}'
+    former = await store.value("SELECT CAST(spec AS text) FROM tool_versions")
+    change = "UPDATE tool_versions SET spec = CAST(:spec AS json)"
+    await store.sql(change, spec=broken)
+    new = await rotate(store, ring)
+    worker = Reencryption(store.database, ring)
+    assert not await worker.run_pass()
+    assert len(await outdated(store)) == 1
+    await store.sql(change, spec=former)
+    assert await worker.run_pass()
+    await expect_everything(store, Vault(new), hook, schedule)

@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import insert, text
 
 from runward.store import readiness
 from runward.store.access import keys
 from runward.store.access.secrets import put_secret, read_secrets
-from runward.store.access.vault import Vault
+from runward.store.access.vault import DataKey, Vault
 from runward.store.data_keys.key_ring import KeyRing
 from runward.store.data_keys.secret_keys import open_providers
 from runward.store.data_keys.wrapping import KeyUnavailableError
 from runward.store.postgres.db import Database, open_database
+from runward.store.postgres.registry_tables import data_keys
 from runward.store.readiness import WrongSecretKeyError
 from tests.db.store import PROJECT, Store
 from tests.db.test_sealed_headers import dump
@@ -106,6 +107,23 @@ async def test_processes_that_start_together_agree_on_the_first_data_key(
         await store.until_blocked(2)
     vaults = [await one for one in starting]
     assert vaults[0].current_id == vaults[1].current_id != b""
+
+
+async def test_a_process_that_starts_while_another_one_stores_the_first_key_loads_it(
+    database: Database, store: Store
+) -> None:
+    """The first statement of a start finds no key, and the next one finds a database in use."""
+    await store.sql("DELETE FROM projects")
+    [provider] = open_providers([OLD])
+    key = DataKey.create()
+    async with store.pool.begin() as tx:
+        await tx.execute(text("LOCK TABLE projects IN ACCESS EXCLUSIVE MODE"))
+        starting = asyncio.create_task(KeyRing(database, [provider]).open())
+        await store.until_blocked()
+        wrapped = {provider.id: base64.b64encode(await provider.wrap(key)).decode()}
+        await tx.execute(insert(data_keys).values(id=key.id, wrapped=wrapped))
+        await readiness.prepare_database(tx, Vault(key))
+    assert (await starting).current_id == key.id
 
 
 async def test_the_secret_key_of_an_earlier_version_stays_a_data_key(store: Store) -> None:

@@ -8,12 +8,12 @@ import structlog
 
 from runward.store.data_keys import reencryption
 from runward.store.data_keys.key_ring import KeyRing
-from runward.store.data_keys.reencryption import TABLES
-from runward.store.postgres.db import Database, read_clock
+from runward.store.data_keys.reencryption import TABLES, Batch
+from runward.store.postgres.db import Database, is_outage, read_clock
 
 log = structlog.get_logger()
 
-STEP: Final = 5
+STEP: Final = 10
 """Maximum number of batches of a step."""
 PASS_EVERY: Final = 60
 """Number of steps between two passes. A pass leaves locked rows and later writes to the next."""
@@ -26,6 +26,7 @@ class _Pass:
     after: tuple[Any, ...] | None = None
     encrypted: int = 0
     unreadable: int = 0
+    failed: bool = False
     complete: bool = False
 
 
@@ -66,9 +67,17 @@ class Reencryption:
 
     async def _advance(self, now: _Pass) -> bool:
         """Process a batch. Return True at the end of the pass."""
-        vault = self._key_ring.vault
-        async with self._database.pool.begin() as tx:
-            batch = await reencryption.reencrypt_batch(tx, vault, TABLES[now.table], now.after)
+        vault, table = self._key_ring.vault, TABLES[now.table]
+        try:
+            async with self._database.pool.begin() as tx:
+                batch = await reencryption.reencrypt_batch(tx, vault, table, now.after)
+        except Exception as error:
+            if is_outage(error):
+                raise
+            # An error of one row must not end the process or the pass over other tables.
+            log.exception("reencryption_failed", table=table.name)
+            now.failed = True
+            batch = Batch(0, 0, None)
         now.encrypted += batch.encrypted
         now.unreadable += batch.unreadable
         now.after = batch.last
@@ -81,7 +90,7 @@ class Reencryption:
 
     async def _finish(self, done: _Pass) -> None:
         async with self._database.pool.begin() as tx:
-            done.complete = await reencryption.mark_drained(
+            done.complete = not done.failed and await reencryption.mark_drained(
                 tx, self._key_ring.vault, done.began, done.unreadable
             )
         about = {"unreadable": done.unreadable, "complete": done.complete}

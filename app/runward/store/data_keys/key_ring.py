@@ -12,9 +12,10 @@ from sqlalchemy import bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.dialects.postgresql import insert as upsert
 
+from runward.domain.errors import OperatorError
 from runward.store import readiness
 from runward.store.access.vault import DataKey, Vault
-from runward.store.data_keys.wrapping import KeyProvider, KeyUnavailableError, LocalKey
+from runward.store.data_keys.wrapping import KeyProvider, LocalKey
 from runward.store.postgres.db import DATABASE_ERRORS, Database, Tx, is_outage, log_fields
 from runward.store.postgres.registry_tables import data_keys
 from runward.store.readiness import WrongSecretKeyError
@@ -33,7 +34,8 @@ _LIST: Final = text(
     " FROM data_keys ORDER BY created_at, id"
 )
 _STATE: Final = text(
-    "SELECT (SELECT canary FROM deployment) AS canary, EXISTS (SELECT FROM projects) AS is_used"
+    "SELECT (SELECT canary FROM deployment) AS canary, EXISTS (SELECT FROM projects) AS is_used,"
+    " EXISTS (SELECT FROM data_keys) AS has_keys"
 )
 _LOCK: Final = text("LOCK TABLE data_keys IN SHARE ROW EXCLUSIVE MODE")
 _ADD_WRAPPED: Final = text(
@@ -112,8 +114,8 @@ class KeyRing:
         Raises UnmigratedDatabaseError, WrongSecretKeyError and KeyUnavailableError."""
         stored = await self._read()
         if not stored:
-            first = await self._choose_first()
-            await self._add(first, only_first=True)
+            if (first := await self._choose_first()) is not None:
+                await self._add(first, only_first=True)
             stored = await self._read()
         await self._load(stored)
         others = {name for one in stored for name in one.wrapped} - self._list_provider_ids()
@@ -133,21 +135,21 @@ class KeyRing:
                 if not is_outage(error):
                     raise
                 log.warning("data_keys_not_loaded", **log_fields(error))
-            except (KeyUnavailableError, WrongSecretKeyError) as error:
+            except OperatorError as error:
                 log.error("data_keys_not_loaded", reason=str(error))
 
     async def refresh(self) -> None:
-        """Load the data keys that other processes have added. Raises WrongSecretKeyError and
-        KeyUnavailableError."""
+        """Load the data keys that other processes have added. Raises UnmigratedDatabaseError,
+        WrongSecretKeyError and KeyUnavailableError."""
         stored = await self._read()
         if stored:  # otherwise the database was emptied, which the readiness check reports
             await self._load(stored)
 
     async def load_without_writes(self) -> Vault:
         """Return the vault as `open` does, and change nothing."""
+        if (first := await self._choose_first()) is not None:
+            return Vault(first)
         stored = await self._read()
-        if not stored:
-            return Vault(await self._choose_first())
         await self._unwrap(stored)
         self._apply(stored)
         return self.vault
@@ -163,11 +165,14 @@ class KeyRing:
             await readiness.check_schema(tx)
             return await list_keys(tx)
 
-    async def _choose_first(self) -> DataKey:
-        """Return a new key. If an earlier version used the database, return its secret key, which
-        encrypted its values and peppers its API keys."""
+    async def _choose_first(self) -> DataKey | None:
+        """Return a new key, or None if there is a key already. If an earlier version used the
+        database, return its secret key, which encrypted its values and peppers its API keys."""
         async with self._database.pool.connect() as tx:
+            # One statement, because other processes store the first key and then the canary.
             state = (await tx.execute(_STATE)).one()
+        if state.has_keys:
+            return None
         if not state.is_used and state.canary is None:
             return DataKey.create()
         for provider in self._providers:
@@ -227,7 +232,8 @@ class KeyRing:
         if order == self._order:
             return
         first = not self._order
-        self._order, keys = order, [self._known[one] for one in order]
+        self._known = {one: self._known[one] for one in order}
+        self._order, keys = order, list(self._known.values())
         if first:
             self.vault = Vault(*keys)
             return

@@ -30,7 +30,7 @@ from runward.store.webhooks import endpoints
 
 log = structlog.get_logger()
 
-BATCH: Final = 100
+BATCH: Final = 50
 """Maximum number of rows that one transaction encrypts again."""
 _KEY_ID: Final = f"substring(c.value FROM 1 FOR {ID_BYTES})"
 _HEX_ID: Final = "replace(CAST(t.id AS text), '-', '')"

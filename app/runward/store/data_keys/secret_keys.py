@@ -10,6 +10,7 @@ from runward.store.data_keys.wrapping import KeyProvider, KeyUnavailableError, L
 FILE: Final = "file:"
 AWS_KMS: Final = "aws-kms:"
 MIN_KEY_CHARACTERS: Final = 32
+"""Equal to `runward.settings.MIN_KEY_CHARACTERS`, which checks keys that are not in files."""
 MAX_FILE_CHARACTERS: Final = 65_536
 
 
