@@ -292,7 +292,7 @@ async def test_a_process_can_decrypt_with_a_key_before_any_process_encrypts_with
 async def test_a_row_that_cannot_be_processed_does_not_stop_the_other_tables(store: Store) -> None:
     ring = await open_ring(store)
     hook, schedule = await plant_everywhere(store)
-    broken = '{"name": "pay", "headers": {"X": {"sealed": "no base64"}}}'
+    broken = '{"name": "pay", "headers": {"X": {"sealed": "%%%"}}}'
     former = await store.value("SELECT CAST(spec AS text) FROM tool_versions")
     change = "UPDATE tool_versions SET spec = CAST(:spec AS json)"
     await store.sql(change, spec=broken)
