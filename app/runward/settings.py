@@ -106,6 +106,9 @@ def _check_ports(value: str) -> str:
     return value
 
 
+MIN_KEY_CHARACTERS: Final = 32
+
+
 def _check_secret_key(value: SecretStr) -> SecretStr:
     text = value.get_secret_value()
     if text.startswith("file:"):
@@ -119,7 +122,6 @@ def _check_secret_key(value: SecretStr) -> SecretStr:
     return value
 
 
-MIN_KEY_CHARACTERS: Final = 32
 SecretKey = Annotated[SecretStr, AfterValidator(_check_secret_key)]
 HostPattern = Annotated[
     str,

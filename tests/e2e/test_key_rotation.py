@@ -5,6 +5,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -22,6 +23,7 @@ from runward.store.postgres.db import Database, open_database
 from tests.e2e.command_line import CommandLine
 from tests.e2e.conftest import Processes
 from tests.e2e.test_later import call_back, for_later
+from tests.support.kms import KmsServer
 from tests.support.models.chat_server import ModelServer
 from tests.support.services.client import Client
 from tests.support.services.service import SECRET_KEY, Service
@@ -186,3 +188,13 @@ def test_killed_workers_leave_every_value_readable_and_others_go_on(start: Proce
             return await read_secrets(tx, Vault(new), DEFAULT_PROJECT, names())
 
     assert on_database(start, read) == {name: name for name in names()}
+
+
+def test_a_service_whose_key_is_in_kms_goes_on_while_kms_is_down(start: Processes) -> None:
+    with closing(KmsServer()) as kms:
+        env = {"RUNWARD_SECRET_KEY": f"aws-kms:{kms.create_key()}", **kms.environment}
+        client = start.client(start("api", env=env))
+        start("worker", env=env)
+    client.call("PUT", "/v1/secrets/TOKEN", {"value": "t0ken"})
+    run = client.start_run(model="offline:rules", input="hello")
+    assert client.settle(run["id"])["status"] == "completed"
