@@ -7,6 +7,7 @@ from runward.settings import Settings
 from runward.store import readiness
 from runward.store.access import keys
 from runward.store.access.secrets import put_secret
+from runward.store.access.vault import DataKey, Vault
 from runward.store.data_keys import inventory
 from runward.store.data_keys.key_ring import KeyRing
 from runward.store.data_keys.secret_keys import open_providers
@@ -62,6 +63,16 @@ async def test_doctor_shows_when_a_previous_secret_key_can_be_removed(store: Sto
     [(status, detail)] = await find(store, OLD)
     assert status == "fail"
     assert "1 data key is encrypted with the secret key local:" in detail
+
+
+async def test_doctor_accepts_a_database_that_only_an_earlier_version_has_used(
+    store: Store,
+) -> None:
+    async with store.pool.begin() as tx:
+        await readiness.prepare_database(tx, Vault(DataKey.from_secret_key(OLD)))
+    assert await find(store, OLD) == [("ok", "RUNWARD_SECRET_KEY is set")]
+    [(status, _)] = await find(store, NEW)
+    assert status == "fail"
 
 
 async def test_doctor_counts_the_values_that_have_to_be_encrypted_again(store: Store) -> None:

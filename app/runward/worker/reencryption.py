@@ -66,7 +66,10 @@ class Reencryption:
             return _Pass(await read_clock(tx))
 
     async def _advance(self, now: _Pass) -> bool:
-        """Process a batch. Return True at the end of the pass."""
+        """Process a batch. After the last one, end the pass and return True."""
+        if now.table == len(TABLES):
+            await self._finish(now)
+            return True
         vault, table = self._key_ring.vault, TABLES[now.table]
         try:
             async with self._database.pool.begin() as tx:
@@ -83,10 +86,7 @@ class Reencryption:
         now.after = batch.last
         if batch.last is None:
             now.table += 1
-        if now.table < len(TABLES):
-            return False
-        await self._finish(now)
-        return True
+        return False
 
     async def _finish(self, done: _Pass) -> None:
         async with self._database.pool.begin() as tx:

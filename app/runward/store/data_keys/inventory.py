@@ -59,6 +59,8 @@ class Dependents:
 async def list_states(tx: Tx) -> list[KeyState]:
     """Return the data keys, oldest first. Reads all encrypted values."""
     stored = await list_keys(tx)
+    if not stored:  # no process of this version has used the database yet
+        return []
     current = stored.index(find_current(stored))
     values = await reencryption.count_by_key(tx, [one.id for one in stored])
     return [

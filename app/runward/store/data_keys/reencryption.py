@@ -257,7 +257,7 @@ async def mark_drained(tx: Tx, vault: Vault, began: datetime, unreadable: int) -
     key for as long as ACTIVATION, because a process may still have encrypted with an older one."""
     current = {"current": vault.current_id}
     settled = {**current, "settled": began - 2 * ACTIVATION}
-    if not (await tx.execute(_IS_SETTLED, settled)).scalar_one():
+    if not (await tx.execute(_IS_SETTLED, settled)).scalar_one_or_none():
         return False
     if await count_outdated_rows(tx, vault.current_id) != unreadable:
         return False
