@@ -83,7 +83,7 @@ def _describe(shown: str, found: Dependents) -> str:
         f"Without the data key {shown}:\n"
         f"- {found.api_keys} API keys become invalid. They were not used since"
         f" {found.since:%Y-%m-%d %H:%M:%S %Z}.\n"
-        f"- {found.callbacks} tool calls that wait since before that time reject their callbacks.\n"
+        f"- {found.callbacks} tool calls that have waited since before reject their callbacks.\n"
         f"- {found.open_runs} open runs cannot call inline tools with encrypted headers.\n"
         "- Requests to guardrails, hooks and inline tools have no signature with a signing secret\n"
         "  that was returned before that time.\n"
