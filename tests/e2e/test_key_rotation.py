@@ -194,7 +194,7 @@ def test_a_service_whose_key_is_in_kms_goes_on_while_kms_is_down(start: Processe
     with closing(KmsServer()) as kms:
         env = {"RUNWARD_SECRET_KEY": f"aws-kms:{kms.create_key()}", **kms.environment}
         client = start.client(start("api", env=env))
-        start("worker", env=env)
+        wait_for_log("worker_started", start("worker", env=env))
     client.call("PUT", "/v1/secrets/TOKEN", {"value": "t0ken"})
     run = client.start_run(model="offline:rules", input="hello")
     assert client.settle(run["id"])["status"] == "completed"
