@@ -19,7 +19,7 @@ from runward.cli import workers as worker_list
 from runward.cli.exits import Exit, fail
 from runward.cli.options import AsJson, KeyOption, Limit, Url, format_examples
 from runward.cli.printing import print_result
-from runward.operating import audit_command
+from runward.operating import audit_command, data_key_commands
 
 app = typer.Typer(
     name="runward",
@@ -78,14 +78,13 @@ for name, group in {
 }.items():
     app.add_typer(group, name=name, rich_help_panel=CLIENT_PANEL)
 
+app.add_typer(data_key_commands.app, name="data-keys", rich_help_panel=SERVICE_PANEL)
 OnDatabase = Annotated[
     bool,
     typer.Option(
         "--on-database",
-        help=(
-            "Use the database in DATABASE_URL or the embedded database directly. No "
-            "API key is needed."
-        ),
+        help="Use the database in DATABASE_URL or the embedded database directly. No API key is "
+        "needed.",
     ),
 ]
 

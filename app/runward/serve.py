@@ -111,6 +111,7 @@ def _start_background(
         "relay": feed.run_relay(),
         "pool": storage.database.close_surplus_forever(),
         "lag": measure_lag(),
+        "data_keys": services.key_ring.run(),
     }
     if with_api:
         working["following"] = wake_outdated_followers(storage, feed)

@@ -22,6 +22,9 @@ RUN_BY: Final = {
     "docs/how-to/systemd.md": "tests/docs/test_setting_up.py::test_systemd",
     "docs/how-to/deploying.md": "tests/docs/test_setting_up.py::test_deploying",
     "docs/how-to/monitoring.md": "tests/docs/test_setting_up.py::test_monitoring",
+    "docs/how-to/rotate-the-secret-key.md": (
+        "tests/docs/test_setting_up.py::test_rotate_the_secret_key"
+    ),
     "docs/how-to/retention.md": "tests/docs/test_runs_and_models.py::test_retention",
     "docs/how-to/tracing.md": "tests/e2e/test_tracing.py::test_the_spans_of_a_run_that_waits",
     "docs/how-to/erase.md": "tests/docs/test_runs_and_models.py::test_erase",

@@ -53,7 +53,7 @@ async def sign_in(request: Request) -> Response:
         raise e.UnauthenticatedError("The API key is not valid.", token_given=True)
     token = console_sessions.make_token()
     async with storage.begin() as tx:
-        await console_sessions.open_session(tx, principal, vault.session_digest(token))
+        await console_sessions.open_session(tx, principal, vault.session_digests(token)[0])
         await _record(tx, request, principal, AuditAction.CONSOLE_SESSION_CREATED)
     answer = await _describe_session(storage, token)
     if answer is None:
@@ -90,8 +90,9 @@ async def sign_out(request: Request) -> Response:
     token = console_access.session_token(request.headers, access.public_url)
     if token is not None:
         async with storage.begin() as tx:
-            session = await console_sessions.get_session(tx, vault.session_digest(token))
-            await console_sessions.close_session(tx, vault.session_digest(token))
+            digests = vault.session_digests(token)
+            session = await console_sessions.get_session(tx, digests)
+            await console_sessions.close_session(tx, digests)
             if session is not None:
                 await _record(tx, request, session.principal, AuditAction.CONSOLE_SESSION_DELETED)
         access.forget_session(token)
@@ -115,7 +116,7 @@ async def _record_refusal(request: Request, storage: Storage, key: str) -> None:
     to no project."""
     vault = storage.vault
     async with storage.begin() as tx:
-        principal = await keys.find_invalid_key(tx, vault.key_digest(key))
+        principal = await keys.find_invalid_key(tx, vault.key_digests(key))
         if principal is not None:
             await _record(tx, request, principal, AuditAction.CONSOLE_SESSION_REFUSED)
 
@@ -123,7 +124,7 @@ async def _record_refusal(request: Request, storage: Storage, key: str) -> None:
 async def _describe_session(storage: Storage, token: str) -> JSONResponse | None:
     vault = storage.vault
     async with storage.connect() as tx:
-        session = await console_sessions.get_session(tx, vault.session_digest(token))
+        session = await console_sessions.get_session(tx, vault.session_digests(token))
     if session is None:
         return None
     principal = session.principal

@@ -1,7 +1,5 @@
 """`runward keys --on-database`: manage API keys before a key for the API exists."""
 
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,21 +10,11 @@ from runward.domain.audit import AuditAction
 from runward.domain.ids import Prefix, ProjectId, parse_id
 from runward.domain.json import clean_text
 from runward.domain.registry.scopes import Scope
-from runward.operating.environment import (
-    ensure_secret_key,
-    read_database_url,
-    read_settings,
-    run_command,
-    stop,
-)
-from runward.quickstart.local_secrets import load_secret_key
-from runward.settings import Settings
-from runward.store import migrations, readiness
+from runward.operating.deployment import open_deployment
+from runward.operating.environment import read_settings, run_command, stop
 from runward.store.access import audit, keys
 from runward.store.access.audit import OPERATOR, AuditChange
-from runward.store.access.vault import Vault
-from runward.store.postgres import embedded
-from runward.store.postgres.db import Tx, check_safety, open_database
+from runward.store.postgres.db import Tx
 
 
 def create_key(
@@ -45,13 +33,16 @@ def create_key(
         expires = None
         if expires_in_days is not None:
             expires = datetime.now(UTC) + timedelta(days=expires_in_days)
-        async with _open_database(read_settings()) as (tx, vault):
+        async with (
+            open_deployment(read_settings()) as (database, ring),
+            database.pool.begin() as tx,
+        ):
             await keys.ensure_default_project(tx)
             if await keys.get_project(tx, _parse_project(project)) is None:
                 stop(f"The project {project} does not exist.")
             key = await keys.add_key(
                 tx,
-                vault,
+                ring.vault,
                 _parse_project(project),
                 name=name,
                 scopes=tuple(dict.fromkeys(scopes or map(str, Scope))),
@@ -68,7 +59,7 @@ def list_keys(*, project: str, limit: int, as_json: bool) -> None:
     """List the keys without their secrets."""
 
     async def listed() -> None:
-        async with _open_database(read_settings()) as (tx, _):
+        async with open_deployment(read_settings()) as (database, _), database.pool.begin() as tx:
             found = await keys.list_keys(
                 tx, _parse_project(project), after=None, limit=limit, descending=True
             )
@@ -83,7 +74,7 @@ def revoke_key(*, key_id: str, project: str, as_json: bool) -> None:
     async def revoke() -> None:
         wanted = parse_id(Prefix.KEY, key_id)
         key = former = None
-        async with _open_database(read_settings()) as (tx, _):
+        async with open_deployment(read_settings()) as (database, _), database.pool.begin() as tx:
             if wanted is not None:
                 former = await keys.get_key(tx, _parse_project(project), wanted, lock=True)
                 key = await keys.revoke_key(tx, _parse_project(project), wanted)
@@ -94,29 +85,6 @@ def revoke_key(*, key_id: str, project: str, as_json: bool) -> None:
         print_revoked(_encode_key(key), as_json=as_json)
 
     run_command(revoke())
-
-
-@asynccontextmanager
-async def _open_database(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]]:
-    """Open a transaction on the database in DATABASE_URL or on the embedded database. `serve` may
-    use the embedded database at the same time."""
-    async with AsyncExitStack() as stack:
-        if settings.database_url is None:
-            data_dir = embedded.resolve_data_dir(settings.data_dir)
-            server = await embedded.start(data_dir, report=lambda _: None)
-            stack.push_async_callback(server.stop)
-            url, secret = server.url, settings.secret_key or load_secret_key(data_dir)
-            await migrations.upgrade(url, secret.get_secret_value())
-        else:
-            url, secret = read_database_url(settings), ensure_secret_key(settings).secret_key
-        assert secret is not None
-        database = open_database(url, pool_size=1, through_pgbouncer=settings.pgbouncer)
-        stack.push_async_callback(database.close)
-        await check_safety(database)  # its error explains why the connection fails
-        tx = await stack.enter_async_context(database.pool.begin())
-        vault = Vault(secret.get_secret_value())
-        await readiness.prepare_database(tx, vault)
-        yield tx, vault
 
 
 async def _record(

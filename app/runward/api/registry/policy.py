@@ -123,7 +123,8 @@ async def rotate_signing_secret(
     async def rotate(tx: Tx) -> SigningSecret:
         generation = await policies.rotate_guard_secret(tx, principal.project_id)
         await audit.record(tx, AuditAction.SIGNING_SECRET_ROTATED, audit.project)
-        return SigningSecret(secret=vault.derive_guard_secret(principal.project_id, generation))
+        secret, *_ = vault.derive_guard_secrets(principal.project_id, generation)
+        return SigningSecret(secret=secret)
 
     shown = await respond_once(storage, request_key, rotate)
     registry.forget_policy(principal.project_id)
