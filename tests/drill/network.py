@@ -51,6 +51,9 @@ class Network:
         while self._made:
             host = self._made.pop()
             await self._end_processes(host)
+            # Its sockets can keep a namespace for minutes, and its link with it.
+            if Path(f"/sys/class/net/{self._link(host)}").exists():
+                await run("ip", "link", "del", self._link(host))
             await run("ip", "netns", "del", _space(host))
         while self._bridges:
             await run("ip", "link", "del", self._bridges.pop())

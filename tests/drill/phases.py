@@ -13,6 +13,9 @@ from tests.drill.network import Network
 
 CUT_SECONDS: Final = 12.0
 """How long the host of a worker is cut off: longer than two leases."""
+AWAY_SECONDS: Final = 1.0
+"""PostgreSQL is away if no write succeeds for so long."""
+PROBE_SECONDS: Final = 0.2
 SLOW_SECONDS: Final = 12.0
 STOPPED_SECONDS, RUNNING_SECONDS = 0.45, 0.05
 """The slow worker runs for a tenth of the time."""
@@ -20,16 +23,14 @@ STOPPED_SECONDS, RUNNING_SECONDS = 0.45, 0.05
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """`away`: the seconds for which no client could write to PostgreSQL."""
-
     name: str
     began: float
     ended: float
-    away: float | None = None
 
 
 class Phases:
-    """`previous`: the PYTHONPATH of the previous version, if this clone has it."""
+    """`previous`: the PYTHONPATH of the previous version, if this clone has it. `outages`: when no
+    client could write to PostgreSQL."""
 
     def __init__(
         self,
@@ -40,13 +41,14 @@ class Phases:
         previous: str | None,
     ) -> None:
         self.last_fault_at = time.time()
+        self.outages: list[tuple[float, float]] = []
         self._network = network
         self._cluster = cluster
         self._processes = processes
         self._faults = faults
         self._previous = previous
         upgrade = "rolling upgrade" if previous else "rolling restart (no previous version)"
-        self.all: tuple[tuple[str, Callable[[], Awaitable[float | None]]], ...] = (
+        self.all: tuple[tuple[str, Callable[[], Awaitable[None]]], ...] = (
             ("no fault", self._nothing),
             ("the primary's host loses its power", self._power_off_primary),
             ("the primary's network is cut", self._cut_primary),
@@ -55,27 +57,35 @@ class Phases:
             (upgrade, self._upgrade),
         )
 
-    async def _nothing(self) -> None:
-        return None
+    async def watch(self) -> None:
+        """Write to PostgreSQL all the time, and record when that is not possible."""
+        last = time.time()
+        while True:
+            await self._cluster.write()
+            now = time.time()
+            if now - last > AWAY_SECONDS:
+                self.outages.append((last, now))
+                self._record("restart_postgres", "postgres", last)
+            last = now
+            await asyncio.sleep(PROBE_SECONDS)
 
-    async def _power_off_primary(self) -> float:
-        primary, at = await self._cluster.primary(), time.time()
+    async def _nothing(self) -> None:
+        return
+
+    async def _power_off_primary(self) -> None:
+        primary = await self._cluster.primary()
         await self._network.power_off(primary)
-        away = await self._cluster.writable()
-        self._record("restart_postgres", "postgres", at)
+        await self._cluster.write()
         await self._cluster.power_on(primary)
         await self._cluster.healthy()
-        return away
 
-    async def _cut_primary(self) -> float:
-        primary, at = await self._cluster.primary(), time.time()
+    async def _cut_primary(self) -> None:
+        primary = await self._cluster.primary()
         await self._network.cut(primary)
-        await asyncio.sleep(0)
-        away = await self._cluster.writable()
-        self._record("restart_postgres", "postgres", at)
+        await asyncio.sleep(AWAY_SECONDS)
+        await self._cluster.write()
         await self._network.mend(primary)
         await self._cluster.healthy()
-        return away
 
     async def _cut_worker(self) -> None:
         """The evidence calls it a freeze: what the worker has sent arrives late or never."""

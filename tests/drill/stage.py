@@ -42,7 +42,7 @@ LEASE_SECONDS: Final = 5.0
 SETTLE_SECONDS: Final = 60.0
 LONGEST_SECONDS: Final = 290.0
 """Of the whole drill."""
-AT_ONCE: Final = 16
+AT_ONCE: Final = 12
 PORT: Final = 8080
 CAST: Final = {"api-0": "api", "api-1": "api"} | {f"worker-{n}": "worker" for n in range(3)}
 """The role of each process of the service. Each has a host of its own name."""
@@ -91,6 +91,7 @@ class Drill:
     seed: int
     synchronous: bool
     phases: list[Phase] = field(default_factory=list[Phase])
+    outages: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
     problems: list[str] = field(default_factory=list[str])
     rules: int = len(checker.RULES)
 
@@ -117,6 +118,7 @@ class Drill:
             await processes.start()
             with Log(self.folder, "faults.jsonl") as faults:
                 phases = Phases(network, cluster, processes, faults, previous)
+                self.outages = phases.outages
                 await self._drive(phases, processes, servers, cluster)
             await processes.close()
             connection = await asyncpg.connect(cluster.url("dump"))
@@ -167,10 +169,12 @@ class Drill:
                     *CLIENTS, *arguments, cwd=ROOT, stdout=log, stderr=log
                 )
             stack.push_async_callback(stop, clients)
+            watching = asyncio.create_task(phases.watch())
             await self._play_phases(phases, clients)
             if code := await clients.wait():
                 self.problems.append(f"The clients ended with {code}. See output/clients.log")
             load_ended_at = time.time()
+            watching.cancel()
         left = await _settle(cluster)
         if left:
             self.problems.append(f"{left} runs have not ended after {SETTLE_SECONDS:g} s.")
@@ -195,13 +199,13 @@ class Drill:
         for number, (name, act) in enumerate(phases.all):
             began = time.time()
             print(f"{count:5} runs started  {name}", flush=True)
-            away = await act()
+            await act()
             while (count := started.count()) < share * (number + 1):
                 if clients.returncode is not None:
-                    self.problems.append(f"The clients ended in the phase: {name}")
-                    break
+                    log = self.folder / "output" / "clients.log"
+                    raise SystemExit(f"The clients ended in the phase: {name}. See {log}")
                 await asyncio.sleep(POLLING_SECONDS / 4)
-            self.phases.append(Phase(name, began, time.time(), away))
+            self.phases.append(Phase(name, began, time.time()))
 
 
 async def _settle(cluster: Cluster) -> int:

@@ -21,7 +21,9 @@ HEAD: Final = (
 )
 
 
-def judge(folder: Path, phases: Sequence[Phase]) -> tuple[str, list[checker.Violation]]:
+def judge(
+    folder: Path, phases: Sequence[Phase], outages: Sequence[tuple[float, float]]
+) -> tuple[str, list[checker.Violation]]:
     """Return the table as Markdown, and the violations of all rules of the checker."""
     evidence = load(folder)
     repeated = [
@@ -42,7 +44,7 @@ def judge(folder: Path, phases: Sequence[Phase]) -> tuple[str, list[checker.Viol
                 str(completed),
                 str(failed),
                 str(len(ended) - completed - failed),
-                "" if phase.away is None else f"{phase.away:.1f}",
+                f"{sum(_overlap(phase, *outage) for outage in outages):.1f}",
                 f"{max(other - one for one, other in pairwise(here)):.1f}",
                 str(_count(phase, repeated)),
                 str(_count(phase, lost)),
@@ -50,6 +52,10 @@ def judge(folder: Path, phases: Sequence[Phase]) -> tuple[str, list[checker.Viol
         )
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     return table, checker.broken(evidence)
+
+
+def _overlap(phase: Phase, began: float, ended: float) -> float:
+    return max(0.0, min(ended, phase.ended) - max(began, phase.began))
 
 
 def _started(evidence: Evidence) -> list[float]:
