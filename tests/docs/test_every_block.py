@@ -21,6 +21,7 @@ RUN_BY: Final = {
     "docs/how-to/kubernetes.md": "tests/docs/test_setting_up.py::test_kubernetes",
     "docs/how-to/systemd.md": "tests/docs/test_setting_up.py::test_systemd",
     "docs/how-to/deploying.md": "tests/docs/test_setting_up.py::test_deploying",
+    "docs/how-to/operations.md": "tests/docs/test_operations.py::test_operations",
     "docs/how-to/monitoring.md": "tests/docs/test_setting_up.py::test_monitoring",
     "docs/how-to/retention.md": "tests/docs/test_runs_and_models.py::test_retention",
     "docs/how-to/tracing.md": "tests/e2e/test_tracing.py::test_the_spans_of_a_run_that_waits",

@@ -58,6 +58,10 @@ def test_operations(own: Own, tmp_path: Path) -> None:
                 listed = page.sh()
             assert f"{UUID(open_run.removeprefix('run_'))}" in listed
             _continue(here, restored, open_run, later_run)
+        except AssertionError as error:
+            log = folder / "restored.log"
+            error.add_note(log.read_text("utf-8") if log.exists() else "The server has no log.")
+            raise
         finally:
             restored.stop()
 
@@ -68,12 +72,12 @@ def _work(here: Environment, server: PostgresServer) -> tuple[str, str, str]:
     with _client(here, server) as client:
         url = here.tools.tool("pay", Behaviour(hold="paying"))
         client.register_tool("pay", url, idempotent=False)
-        run = client.start_run("first", model="openai:clerk", tools=["pay"])
+        run = client.start_run(model="openai:clerk", tools=["pay"])["id"]
         here.tools.hold("paying").arrived(1)
         moment = server.execute("SELECT clock_timestamp()")
         here.tools.hold("paying").release()
         assert client.settle(run)["status"] == "completed"
-        later = client.start_run("second", model="offline:rules")
+        later = client.start_run(model="offline:rules")["id"]
         assert client.settle(later)["status"] == "completed"
     for service in here.services:
         service.close()
@@ -114,7 +118,7 @@ def _functions(restored: PostgresServer) -> Iterator[str]:
     account = ensure_service_account()
     ids = "" if account is None else f"--reuid={account.pw_uid} --regid={account.pw_gid}"
     prefix = f"setpriv {ids} --clear-groups " if ids else ""
-    options = f"-c port={restored.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories="
+    options = f"-c port={restored.port} -c max_connections=200 -c unix_socket_directories="
     for name in AS_ACCOUNT:
         more = f" --options '{options}'" if name == "pg_ctl" else ""
         yield f'{name}() {{ command {prefix}{name} "$@"{more}; }}'
