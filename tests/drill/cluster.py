@@ -8,8 +8,10 @@ import json
 import os
 import pwd
 import shutil
+import time
 from contextlib import suppress
 from pathlib import Path
+from statistics import median
 from typing import Any, Final
 
 import aiohttp
@@ -44,6 +46,7 @@ DCS: Final[dict[str, Any]] = {
 }
 READY_SECONDS: Final = 90.0
 ASK_SECONDS: Final = 2.0
+COMMITS: Final = 200
 ASKING: Final = aiohttp.ClientTimeout(total=ASK_SECONDS)
 RUNNING: Final = ("running", "streaming")
 PROBE: Final = "INSERT INTO probe VALUES (now())"
@@ -90,6 +93,21 @@ class Cluster:
     async def write(self) -> None:
         """Wait until a client can write."""
         await self._execute(READY_SECONDS, PROBE)
+
+    async def time_commits(self) -> tuple[float, float]:
+        """Return the median milliseconds of a commit on the primary and on its standby, and of one
+        on the primary alone."""
+        address = self._network.address(PROXY)
+        connection = await asyncpg.connect(f"postgresql://postgres@{address}:5432/postgres")
+        times: dict[str, list[float]] = {"on": [], "local": []}
+        for _ in range(COMMITS):
+            for setting, seconds in times.items():
+                await connection.execute(f"SET synchronous_commit = {setting}")
+                began = time.perf_counter()
+                await connection.execute(PROBE)
+                seconds.append(time.perf_counter() - began)
+        await connection.close()
+        return median(times["on"]) * 1000, median(times["local"]) * 1000
 
     async def healthy(self) -> None:
         """Wait until all nodes run, and one of them may take over. Patroni names the synchronous

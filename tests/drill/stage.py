@@ -111,6 +111,8 @@ class Drill:
             installing = asyncio.create_task(asyncio.to_thread(_previous, versions))
             await cluster.open()
             await migrations.upgrade(cluster.url("migrate"))
+            both, alone = await cluster.time_commits()
+            print(f"A commit takes {both:.2f} ms, and {alone:.2f} ms without the standby.")
             servers = await self._serve(stack)
             processes = Processes(self.folder, Hosted(network), DRAIN_SECONDS)
             processes.all += [self._process(cluster, network, name, servers) for name in CAST]
