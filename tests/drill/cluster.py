@@ -75,7 +75,7 @@ class Cluster:
         await self._network.start(
             PROXY, "haproxy", "-db", "-f", str(configuration), output=self._output / "haproxy.log"
         )
-        await self._execute(READY_SECONDS, "CREATE TABLE probe (at timestamptz)")
+        await self._execute(READY_SECONDS, "CREATE TABLE IF NOT EXISTS probe (at timestamptz)")
         await self.healthy()
         await self._execute(READY_SECONDS, "CREATE ROLE runward LOGIN")
         await self._execute(READY_SECONDS, "CREATE DATABASE runward OWNER runward")
@@ -139,8 +139,6 @@ class Cluster:
                     connection = await asyncpg.connect(url, timeout=1)
                     try:
                         return await connection.fetchval(statement, timeout=ASK_SECONDS)
-                    except asyncpg.DuplicateObjectError:
-                        return None
                     finally:
                         connection.terminate()
                 await asyncio.sleep(0.1)

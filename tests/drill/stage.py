@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from asyncio.subprocess import PIPE
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -43,6 +43,7 @@ SETTLE_SECONDS: Final = 60.0
 LONGEST_SECONDS: Final = 290.0
 """Of the whole drill."""
 AT_ONCE: Final = 9
+LAST_SHARES: Final = 3
 PORT: Final = 8080
 CAST: Final = {"api-0": "api", "api-1": "api"} | {f"worker-{n}": "worker" for n in range(3)}
 """The role of each process of the service. Each has a host of its own name."""
@@ -146,7 +147,7 @@ class Drill:
             "DATABASE_URL": cluster.url(name),
             "RUNWARD_HOST": network.address(name),
             "RUNWARD_PORT": str(PORT),
-            "RUNWARD_PUBLIC_URL": f"http://{apis[len(name) % len(apis)]}:{PORT}",
+            "RUNWARD_PUBLIC_URL": f"http://{apis[0]}:{PORT}",
             "RUNWARD_ALLOWED_HOSTS": "*",
             "RUNWARD_ALLOW_PRIVATE_TARGETS": f"{SUBNET}.0/24",
             "RUNWARD_LEASE_SECONDS": f"{LEASE_SECONDS:g}",
@@ -177,6 +178,8 @@ class Drill:
                 self.problems.append(f"The clients ended with {code}. See output/clients.log")
             load_ended_at = time.time()
             watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
         left = await _settle(cluster)
         if left:
             self.problems.append(f"{left} runs have not ended after {SETTLE_SECONDS:g} s.")
@@ -195,9 +198,10 @@ class Drill:
         write_settings(self.folder, settings)
 
     async def _play_phases(self, phases: Phases, clients: asyncio.subprocess.Process) -> None:
-        """A phase begins when its share of the runs has started and the one before has ended."""
+        """A phase begins when its share of the runs has started and the one before has ended. The
+        last one gets the shares that are left, because it takes longer."""
         started = Lines(self.folder / "runs.jsonl")
-        count, share = 0, self.runs / (len(phases.all) + 1)
+        count, share = 0, self.runs / (len(phases.all) + LAST_SHARES - 1)
         for number, (name, act) in enumerate(phases.all):
             began = time.time()
             print(f"{count:5} runs started  {name}", flush=True)
