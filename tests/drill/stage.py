@@ -118,12 +118,14 @@ class Drill:
             processes = Processes(self.folder, Hosted(network), DRAIN_SECONDS)
             processes.all += [self._process(cluster, network, name, servers) for name in CAST]
             previous = await installing
-            await processes.start()
-            with Log(self.folder, "faults.jsonl") as faults:
-                phases = Phases(network, cluster, processes, faults, previous)
-                self.outages = phases.outages
-                await self._drive(phases, processes, servers, cluster)
-            await processes.close()
+            try:
+                await processes.start()
+                with Log(self.folder, "faults.jsonl") as faults:
+                    phases = Phases(network, cluster, processes, faults, previous)
+                    self.outages = phases.outages
+                    await self._drive(phases, processes, servers, cluster)
+            finally:
+                await processes.close()
             connection = await asyncpg.connect(cluster.url("dump"))
             await dump_tables(connection, self.folder / "tables")
             await connection.close()
