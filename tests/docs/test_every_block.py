@@ -21,6 +21,7 @@ RUN_BY: Final = {
     "docs/how-to/kubernetes.md": "tests/docs/test_setting_up.py::test_kubernetes",
     "docs/how-to/systemd.md": "tests/docs/test_setting_up.py::test_systemd",
     "docs/how-to/deploying.md": "tests/docs/test_setting_up.py::test_deploying",
+    "docs/how-to/operations.md": "tests/docs/test_operations.py::test_operations",
     "docs/how-to/monitoring.md": "tests/docs/test_setting_up.py::test_monitoring",
     "docs/how-to/rotate-the-secret-key.md": (
         "tests/docs/test_setting_up.py::test_rotate_the_secret_key"
