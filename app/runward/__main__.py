@@ -13,7 +13,19 @@ from typing import Annotated
 
 import typer
 
-from runward.cli import agents, approvals, keys, mcp, runs, schedules, secrets, sessions, tools
+from runward.cli import (
+    agents,
+    approvals,
+    budgets,
+    keys,
+    mcp,
+    runs,
+    schedules,
+    secrets,
+    sessions,
+    tools,
+    webhooks,
+)
 from runward.cli import retention as data_retention
 from runward.cli import workers as worker_list
 from runward.cli.exits import Exit, fail
@@ -69,6 +81,8 @@ for name, group in {
     "agents": agents.app,
     "sessions": sessions.app,
     "schedules": schedules.app,
+    "budgets": budgets.app,
+    "webhooks": webhooks.app,
     "tools": tools.app,
     "mcp": mcp.app,
     "secrets": secrets.app,
