@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 from tests.api.project import ALL_SCOPES, Project
 from tests.browser.conftest import Opens
 
-URL = "https://example.com/hooks"
+URL = "http://127.0.0.1:9/hooks"
 
 
 def test_a_schedule_is_paused_and_resumed(project: Project, opens: Opens) -> None:

@@ -35,7 +35,7 @@ def test_every_view_opens_fits_and_keeps_nobody_out(
     admin = project.key(*ALL_SCOPES)
     every_day = {"cron": "0 7 * * *", "run": {"agent": "clerk", "input": "Report."}}
     schedule = admin.call("POST", "/v1/schedules", {"name": "Report", **every_day})
-    url = "https://example.com/hooks"
+    url = "http://127.0.0.1:9/hooks"
     endpoint = admin.call("POST", "/v1/webhook_endpoints", {"url": url, "events": ["run.failed"]})
     admin.call("POST", f"/v1/webhook_endpoints/{endpoint['id']}/test")
     admin.call("POST", "/v1/budgets", {"limit_usd": 20})
