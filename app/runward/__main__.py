@@ -13,22 +13,11 @@ from typing import Annotated
 
 import typer
 
-from runward.cli import (
-    agents,
-    approvals,
-    budgets,
-    keys,
-    mcp,
-    runs,
-    schedules,
-    secrets,
-    sessions,
-    tools,
-    webhooks,
-)
+from runward.cli import keys
 from runward.cli import retention as data_retention
 from runward.cli import workers as worker_list
 from runward.cli.exits import Exit, fail
+from runward.cli.groups import GROUPS
 from runward.cli.options import AsJson, KeyOption, Limit, Url, format_examples
 from runward.cli.printing import print_result
 
@@ -75,19 +64,7 @@ keys_app = typer.Typer(no_args_is_help=True, help="Manage the API keys of a proj
 MAX_DAYS = 36500
 CLIENT_PANEL = "Commands for a running service"
 SERVICE_PANEL = "Commands for operators"
-for name, group in {
-    "runs": runs.app,
-    "approvals": approvals.app,
-    "agents": agents.app,
-    "sessions": sessions.app,
-    "schedules": schedules.app,
-    "budgets": budgets.app,
-    "webhooks": webhooks.app,
-    "tools": tools.app,
-    "mcp": mcp.app,
-    "secrets": secrets.app,
-    "keys": keys_app,
-}.items():
+for name, group in (GROUPS | {"keys": keys_app}).items():
     app.add_typer(group, name=name, rich_help_panel=CLIENT_PANEL)
 
 OnDatabase = Annotated[
