@@ -7515,7 +7515,7 @@ and `responded`: a person has decided. `expired`: nobody decided in time. `cance
 run ended first. `superseded`: the tool changed, and Runward created a new approval. Later
 versions may add values."""
 
-AuditAction: TypeAlias = "Literal['agent.created', 'agent.updated', 'agent.deleted', 'approval.approved', 'approval.edited', 'approval.rejected', 'approval.responded', 'budget.created', 'budget.updated', 'budget.deleted', 'console_session.created', 'console_session.refused', 'console_session.deleted', 'erasure.created', 'key.created', 'key.revoked', 'legal_hold.created', 'legal_hold.updated', 'legal_hold.deleted', 'mcp_server.created', 'mcp_server.updated', 'mcp_server.refreshed', 'mcp_server.deleted', 'mcp_server.login_started', 'mcp_server.logged_out', 'policy.updated', 'project.created', 'retention.updated', 'run.cancelled', 'run.erased', 'schedule.created', 'schedule.updated', 'schedule.deleted', 'secret.created', 'secret.updated', 'secret.deleted', 'session.deleted', 'session.item_deleted', 'signing_secret.rotated', 'tool.created', 'tool.updated', 'tool.deleted', 'tool.secret_rotated', 'tool_call.resolved', 'webhook_endpoint.created', 'webhook_endpoint.updated', 'webhook_endpoint.deleted', 'webhook_endpoint.secret_rotated']"
+AuditAction: TypeAlias = "Literal['agent.created', 'agent.updated', 'agent.deleted', 'approval.approved', 'approval.edited', 'approval.rejected', 'approval.responded', 'budget.created', 'budget.updated', 'budget.deleted', 'console_session.created', 'console_session.refused', 'console_session.deleted', 'erasure.created', 'key.created', 'key.revoked', 'legal_hold.created', 'legal_hold.updated', 'legal_hold.deleted', 'limits.updated', 'mcp_server.created', 'mcp_server.updated', 'mcp_server.refreshed', 'mcp_server.deleted', 'mcp_server.login_started', 'mcp_server.logged_out', 'policy.updated', 'project.created', 'retention.updated', 'run.cancelled', 'run.erased', 'schedule.created', 'schedule.updated', 'schedule.deleted', 'secret.created', 'secret.updated', 'secret.deleted', 'session.deleted', 'session.item_deleted', 'signing_secret.rotated', 'tool.created', 'tool.updated', 'tool.deleted', 'tool.secret_rotated', 'tool_call.resolved', 'webhook_endpoint.created', 'webhook_endpoint.updated', 'webhook_endpoint.deleted', 'webhook_endpoint.secret_rotated']"
 """What happened: the type of the resource, and a verb."""
 
 AuthMethod: TypeAlias = "Literal['client_secret_basic', 'client_secret_post']"
@@ -7786,11 +7786,11 @@ ScheduleOverlap: TypeAlias = "Literal['skip', 'queue', 'replace']"
 
 Scope: TypeAlias = "Literal['runs:read', 'runs:write', 'tools:write', 'approvals:decide', 'admin']"
 """Permission of an API key. `runs:read`: read all resources except API keys, webhook
-endpoints, limits, the retention and legal holds. `runs:write`: start, change and erase
-runs and sessions. `tools:write`: change tools, agents, MCP servers, secrets, and the
-policy. `approvals:decide`: decide on approvals and record unknown outcomes. `admin`:
-manage API keys, webhook endpoints, limits, the retention and legal holds. Later versions
-may add values."""
+endpoints, budgets, limits, the retention, legal holds and the audit log. `runs:write`:
+start, change and erase runs and sessions. `tools:write`: change tools, agents, MCP
+servers, secrets, and the policy. `approvals:decide`: decide on approvals and record
+unknown outcomes. `admin`: manage API keys, webhook endpoints, budgets, limits, the
+retention and legal holds, and read the audit log. Later versions may add values."""
 
 SessionItem: TypeAlias = 'SessionMessageItem | SessionToolCallItem | SessionToolResultItem | SessionReasoningItem | SessionHostedCallItem'
 """An item of a conversation. Later versions may add types. Clients must ignore unknown

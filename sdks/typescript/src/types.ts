@@ -3020,7 +3020,7 @@ export interface components {
          * @description What happened: the type of the resource, and a verb.
          * @enum {string}
          */
-        AuditAction: "agent.created" | "agent.updated" | "agent.deleted" | "approval.approved" | "approval.edited" | "approval.rejected" | "approval.responded" | "budget.created" | "budget.updated" | "budget.deleted" | "console_session.created" | "console_session.refused" | "console_session.deleted" | "erasure.created" | "key.created" | "key.revoked" | "legal_hold.created" | "legal_hold.updated" | "legal_hold.deleted" | "mcp_server.created" | "mcp_server.updated" | "mcp_server.refreshed" | "mcp_server.deleted" | "mcp_server.login_started" | "mcp_server.logged_out" | "policy.updated" | "project.created" | "retention.updated" | "run.cancelled" | "run.erased" | "schedule.created" | "schedule.updated" | "schedule.deleted" | "secret.created" | "secret.updated" | "secret.deleted" | "session.deleted" | "session.item_deleted" | "signing_secret.rotated" | "tool.created" | "tool.updated" | "tool.deleted" | "tool.secret_rotated" | "tool_call.resolved" | "webhook_endpoint.created" | "webhook_endpoint.updated" | "webhook_endpoint.deleted" | "webhook_endpoint.secret_rotated";
+        AuditAction: "agent.created" | "agent.updated" | "agent.deleted" | "approval.approved" | "approval.edited" | "approval.rejected" | "approval.responded" | "budget.created" | "budget.updated" | "budget.deleted" | "console_session.created" | "console_session.refused" | "console_session.deleted" | "erasure.created" | "key.created" | "key.revoked" | "legal_hold.created" | "legal_hold.updated" | "legal_hold.deleted" | "limits.updated" | "mcp_server.created" | "mcp_server.updated" | "mcp_server.refreshed" | "mcp_server.deleted" | "mcp_server.login_started" | "mcp_server.logged_out" | "policy.updated" | "project.created" | "retention.updated" | "run.cancelled" | "run.erased" | "schedule.created" | "schedule.updated" | "schedule.deleted" | "secret.created" | "secret.updated" | "secret.deleted" | "session.deleted" | "session.item_deleted" | "signing_secret.rotated" | "tool.created" | "tool.updated" | "tool.deleted" | "tool.secret_rotated" | "tool_call.resolved" | "webhook_endpoint.created" | "webhook_endpoint.updated" | "webhook_endpoint.deleted" | "webhook_endpoint.secret_rotated";
         /** @description Who changed the resource. */
         AuditActor: {
             /**
@@ -11542,11 +11542,11 @@ export interface components {
         };
         /**
          * @description Permission of an API key. `runs:read`: read all resources except API keys, webhook
-         *     endpoints, limits, the retention and legal holds. `runs:write`: start, change and erase runs and
-         *     sessions. `tools:write`: change tools,
-         *     agents, MCP servers, secrets, and the policy. `approvals:decide`: decide on approvals and record
-         *     unknown outcomes. `admin`: manage API keys, webhook endpoints, limits, the
-         *     retention and legal holds. Later versions may add values.
+         *     endpoints, budgets, limits, the retention, legal holds and the audit log. `runs:write`: start,
+         *     change and erase runs and sessions. `tools:write`: change tools, agents, MCP servers, secrets,
+         *     and the policy. `approvals:decide`: decide on approvals and record unknown outcomes. `admin`:
+         *     manage API keys, webhook endpoints, budgets, limits, the retention and legal holds, and read the
+         *     audit log. Later versions may add values.
          * @enum {string}
          */
         Scope: "runs:read" | "runs:write" | "tools:write" | "approvals:decide" | "admin";
