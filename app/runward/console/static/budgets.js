@@ -22,6 +22,7 @@ export function budgets(main) {
       path: "v1/budgets",
       caption: "Budgets, newest first",
       columns: ["Applies to", "Used", "Spent", "Reserved", "Limit", "At the limit", "Period ends"],
+      numbers: ["Spent", "Reserved", "Limit"],
       row,
       none: empty("There are no budgets.", "runward budgets create 20"),
       signal: leaving.signal,

@@ -2,7 +2,7 @@
 
 import { Problem, get, onceOnly } from "./api.js";
 import { busy } from "./choosing.js";
-import { fill, h, note, text } from "./dom.js";
+import { fill, h, keeping, note, text } from "./dom.js";
 import { ago, moment } from "./format.js";
 
 const PAGE = 50;
@@ -11,9 +11,10 @@ const PAGE = 50;
  * Return a button. An error of `act` is shown as a notice.
  * @param {string} label @param {string} kind
  * @param {(once: Record<string, string>) => Promise<void>} act Receives `Idempotency-Key` headers.
+ * @param {string} [name] The accessible name, if several buttons have the same label.
  */
-export function action(label, kind, act) {
-  const button = h("button", { type: "button", class: kind }, label);
+export function action(label, kind, act, name = label) {
+  const button = h("button", { type: "button", class: kind, "aria-label": name, "data-key": name }, label);
   const once = onceOnly();
   button.addEventListener("click", async () => {
     const release = busy(/** @type {HTMLElement} */ (button.parentElement));
@@ -37,14 +38,15 @@ export function action(label, kind, act) {
  * @param {Record<string, any>} [list.query]
  * @param {string} list.caption
  * @param {string[]} list.columns
+ * @param {string[]} [list.numbers] The columns that contain numbers.
  * @param {(one: any) => HTMLElement} list.row
  * @param {import("./dom.js").Child} list.none The content of an empty list.
  * @param {AbortSignal} list.signal
  */
-export function pagedTable({ path, query, caption, columns, row, none, signal }) {
+export function pagedTable({ path, query, caption, columns, numbers = [], row, none, signal }) {
   const body = h("tbody");
   const table = h("table", { class: "runs", hidden: true }, h("caption", { class: "hidden" }, caption),
-    h("thead", null, h("tr", null, columns.map((title) => h("th", { scope: "col" }, title)))), body);
+    h("thead", null, h("tr", null, columns.map((title) => h("th", { scope: "col", class: numbers.includes(title) ? "number" : null }, title)))), body);
   const lead = h("div", { class: "soft", role: "status" }, "Loading…");
   const more = h("button", { type: "button", class: "quiet", hidden: true }, "Show older entries");
   /** @type {any[]} */
@@ -58,7 +60,7 @@ export function pagedTable({ path, query, caption, columns, row, none, signal })
       table.hidden = !found.length;
       lead.hidden = Boolean(found.length);
       fill(lead, found.length ? null : none);
-      fill(body, found.map(row));
+      keeping(body, () => fill(body, found.map(row)));
     } catch (error) {
       if (signal.aborted || !(error instanceof Problem)) return;
       lead.hidden = false;

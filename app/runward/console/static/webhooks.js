@@ -75,7 +75,7 @@ export function webhookEndpoint(main, { id }) {
         await send("POST", `v1/webhook_deliveries/${one.id}/redeliver`, undefined, once);
         note("Runward sends the notification again.");
         await deliveries.again();
-      })))),
+      }, `Redeliver ${one.type} of ${moment(one.created_at)}`)))),
     none: h("p", null, "There are no deliveries yet. Send a test notification with the button above."),
     signal: leaving.signal,
   });
