@@ -11,7 +11,6 @@ const AT_LIMIT = { wait: "Runs wait for the next period", ask: "Runs ask a perso
 
 /**
  * @param {HTMLElement} main
- * @param {import("./app.js").Context} context
  * @returns {() => void} leaves the view.
  */
 export function budgets(main) {

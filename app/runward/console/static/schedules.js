@@ -25,7 +25,6 @@ const runLink = (id) => (id ? h("a", { href: `#/runs/${id}` }, shortId(id)) : h(
 
 /**
  * @param {HTMLElement} main
- * @param {import("./app.js").Context} context
  * @returns {() => void} leaves the view.
  */
 export function schedules(main) {

@@ -22,7 +22,6 @@ const status = (one) => h("span", { class: `badge ${DELIVERIES[one.status]?.[1] 
 
 /**
  * @param {HTMLElement} main
- * @param {import("./app.js").Context} context
  * @returns {() => void} leaves the view.
  */
 export function webhookEndpoints(main) {
