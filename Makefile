@@ -44,11 +44,11 @@ COMPILE = $(BIN)/uv --quiet pip compile --universal --python-version 3.11 \
 
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 # Without bytecode files, each test process would compile all modules that it imports.
-unit test chaos crash stateful environments contract hostile: export PYTHONDONTWRITEBYTECODE :=
+unit test chaos drill crash stateful environments contract hostile: export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run demo unit test test-programs model check format openapi clients goclient sdks site screenshots sbom contract environments bench bench-rivals chaos crash stateful hostile guarantees errors lock clean
+.PHONY: help run demo unit test test-programs model check format openapi clients goclient sdks site screenshots sbom contract environments bench bench-rivals chaos drill crash stateful hostile guarantees errors lock clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -128,6 +128,9 @@ bench-rivals: $(VENV)/.dev $(RIVALS:%=$(VENV)/rivals/%/.installed) ## Measure th
 
 chaos: $(VENV)/.dev ## Kill, freeze and disconnect processes during 1,000 runs, and check all guarantees (RUNS=10000 for more)
 	@$(BIN)/python -m tests.chaos --runs $(RUNS) $(ARGS)
+
+drill: $(VENV)/.dev ## Fail over PostgreSQL, cut networks and replace processes on nine hosts (needs root, and packages of Debian 12)
+	@$(BIN)/python -m tests.drill $(ARGS)
 
 crash: $(VENV)/.dev ## Kill, freeze and disconnect a process at each commit and external effect, for every kind of tool call
 	@$(BIN)/python -m tests.crash $(ARGS)

@@ -13,12 +13,14 @@ from typing import Annotated
 
 import typer
 
-from runward.cli import agents, approvals, keys, mcp, runs, schedules, secrets, sessions, tools
+from runward.cli import keys
 from runward.cli import retention as data_retention
 from runward.cli import workers as worker_list
 from runward.cli.exits import Exit, fail
+from runward.cli.groups import GROUPS
 from runward.cli.options import AsJson, KeyOption, Limit, Url, format_examples
 from runward.cli.printing import print_result
+from runward.operating import audit_command, data_key_commands
 
 app = typer.Typer(
     name="runward",
@@ -63,27 +65,16 @@ keys_app = typer.Typer(no_args_is_help=True, help="Manage the API keys of a proj
 MAX_DAYS = 36500
 CLIENT_PANEL = "Commands for a running service"
 SERVICE_PANEL = "Commands for operators"
-for name, group in {
-    "runs": runs.app,
-    "approvals": approvals.app,
-    "agents": agents.app,
-    "sessions": sessions.app,
-    "schedules": schedules.app,
-    "tools": tools.app,
-    "mcp": mcp.app,
-    "secrets": secrets.app,
-    "keys": keys_app,
-}.items():
+for name, group in (GROUPS | {"keys": keys_app, "audit": audit_command.app}).items():
     app.add_typer(group, name=name, rich_help_panel=CLIENT_PANEL)
 
+app.add_typer(data_key_commands.app, name="data-keys", rich_help_panel=SERVICE_PANEL)
 OnDatabase = Annotated[
     bool,
     typer.Option(
         "--on-database",
-        help=(
-            "Use the database in DATABASE_URL or the embedded database directly. No "
-            "API key is needed."
-        ),
+        help="Use the database in DATABASE_URL or the embedded database directly. No API key is "
+        "needed.",
     ),
 ]
 
@@ -95,9 +86,7 @@ def demo(
         typer.Option(
             "--yes",
             "-y",
-            help=(
-                "Approve the call without a prompt. This is the default if there is no terminal."
-            ),
+            help="Approve the call without a prompt. This is the default if there is no terminal.",
         ),
     ] = False,
 ) -> None:

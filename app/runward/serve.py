@@ -19,15 +19,18 @@ from runward.api.events.outdated import wake_outdated_followers
 from runward.api.http.address import check_address
 from runward.api.http.connections import make_limited_protocol
 from runward.api.http.response_sender import should_log
+from runward.api.registry.key_models import Key
 from runward.api.routers import ROUTERS
 from runward.api.schedules.slot_starter import SlotStarter
 from runward.console import pages, session
+from runward.domain.audit import AuditAction
 from runward.domain.errors import OperatorError
 from runward.metrics.event_loop import measure_lag
 from runward.services import NoWorker, Services
 from runward.settings import Settings
 from runward.store import readiness
-from runward.store.access import keys
+from runward.store.access import audit, keys
+from runward.store.access.audit import OPERATOR, AuditChange
 from runward.store.live.listener import Listener
 from runward.store.postgres.addresses import read_url
 from runward.store.registry import plugin_sync
@@ -108,6 +111,7 @@ def _start_background(
         "relay": feed.run_relay(),
         "pool": storage.database.close_surplus_forever(),
         "lag": measure_lag(),
+        "data_keys": services.key_ring.run(),
     }
     if with_api:
         working["following"] = wake_outdated_followers(storage, feed)
@@ -162,9 +166,15 @@ async def _prepare_database(settings: Settings, services: Services) -> None:
     if settings.bootstrap_key is not None:
         async with services.storage.begin() as tx:
             secret = settings.bootstrap_key.get_secret_value()
-            await keys.ensure_bootstrap_key(
+            created = await keys.ensure_bootstrap_key(
                 tx, services.storage.vault, name="bootstrap", secret=secret
             )
+            if created is not None:
+                key = Key.from_row(created)
+                change = AuditChange(
+                    AuditAction.KEY_CREATED, key.id, after=key.model_dump(mode="json")
+                )
+                await audit.append(tx, keys.DEFAULT_PROJECT, OPERATOR, change)
     async with services.storage.begin() as tx:
         specs = services.registry.plugins.specs
         await plugin_sync.sync_plugins(tx, services.storage.vault, specs, signing.make_secret)

@@ -37,6 +37,7 @@ from runward.loop.project_cache import AgentCache, PolicyCache, ProjectModels
 from runward.loop.toolbox import Toolbox, ToolSet
 from runward.store.access.key_checks import KeyCheck, KeyChecks
 from runward.store.access.vault import Vault
+from runward.store.data_keys.key_ring import KeyRing
 from runward.store.live.carried import CommittedEvents
 from runward.store.live.feed import Feed
 from runward.store.live.followers import Follower
@@ -329,6 +330,7 @@ class Services:
     """All parts. Functions of the API take single ones."""
 
     storage: Storage
+    key_ring: KeyRing
     access: Access
     limits: RequestLimits
     retention: RetentionLimits

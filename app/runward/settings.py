@@ -106,6 +106,23 @@ def _check_ports(value: str) -> str:
     return value
 
 
+MIN_KEY_CHARACTERS: Final = 32
+
+
+def _check_secret_key(value: SecretStr) -> SecretStr:
+    text = value.get_secret_value()
+    if text.startswith("file:"):
+        if not Path(text.removeprefix("file:")).is_absolute():
+            raise ValueError("must have an absolute path after 'file:'")
+    elif text.startswith("aws-kms:"):
+        if not re.fullmatch(r"aws-kms:arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[\w-]+", text):
+            raise ValueError("must have the ARN of a key, and no alias, after 'aws-kms:'")
+    elif len(text) < MIN_KEY_CHARACTERS:
+        raise ValueError(f"must have at least {MIN_KEY_CHARACTERS} characters")
+    return value
+
+
+SecretKey = Annotated[SecretStr, AfterValidator(_check_secret_key)]
 HostPattern = Annotated[
     str,
     BeforeValidator(_lowercase),
@@ -150,6 +167,7 @@ class RetentionDays(BaseModel):
     events: Days = None
     tool_call_content: Days = None
     deliveries: Days = None
+    audit: Days = None
 
 
 class DefaultRetentionDays(RetentionDays):
@@ -185,9 +203,14 @@ class Settings(BaseSettings):
     """Open client connections of one API process. More are answered 503 and closed."""
     bootstrap_key: Annotated[SecretStr, Field(min_length=32)] | None = None
     """An API key of 32 characters or more with every scope, for the project `default`."""
-    secret_key: Annotated[SecretStr, Field(min_length=32)] | None = None
-    """Encrypts stored secrets and peppers API keys; the same for every process. `serve` on the
-    embedded database makes one in its data folder."""
+    secret_key: SecretKey | None = None
+    """Encrypts the data keys in the database, which encrypt stored secrets and pepper API keys; the
+    same for every process. `file:/PATH`: the key is in that file. `aws-kms:ARN`: a key of AWS KMS.
+    `serve` on the embedded database makes one in its data folder."""
+    previous_secret_keys: Annotated[
+        tuple[SecretKey, ...], NoDecode, BeforeValidator(_split_commas)
+    ] = ()
+    """Other secret keys, comma-separated, that still decrypt the data keys."""
     allow_private_targets: Annotated[
         tuple[Network, ...], NoDecode, BeforeValidator(_split_commas)
     ] = ()
@@ -199,8 +222,8 @@ class Settings(BaseSettings):
         DefaultRetentionDays()
     )
     """Number of days for which each class of data is kept in projects that choose nothing else:
-    {"runs": 365, "events": 90, "tool_call_content": 30, "deliveries": 30}. Without a class, its
-    data is kept forever, and deliveries for 30 days. Null: forever."""
+    {"runs": 365, "events": 90, "tool_call_content": 30, "deliveries": 30, "audit": 730}. Without a
+    class, its data is kept forever, and deliveries for 30 days. Null: forever."""
     retention_max_days: Annotated[RetentionDays, NoDecode, BeforeValidator(_parse_json)] = (
         RetentionDays()
     )
@@ -305,6 +328,13 @@ class Settings(BaseSettings):
     def exports_traces(self) -> bool:
         endpoint = self.otel_exporter_otlp_endpoint or self.otel_exporter_otlp_traces_endpoint
         return endpoint is not None and not self.otel_sdk_disabled
+
+    def list_secret_keys(self) -> tuple[str, ...]:
+        """Return the secret keys, the current one first. Requires `secret_key`."""
+        assert self.secret_key is not None
+        return tuple(
+            key.get_secret_value() for key in (self.secret_key, *self.previous_secret_keys)
+        )
 
     @property
     def base_url(self) -> str:

@@ -46,6 +46,8 @@ from runward.store.access.key_checks import KeyChecks
 from runward.store.access.keys import Authenticator
 from runward.store.access.secrets import read_secrets
 from runward.store.access.vault import CallRef, SecretUnreadableError, Vault
+from runward.store.data_keys.key_ring import KeyRing
+from runward.store.data_keys.secret_keys import open_providers
 from runward.store.live.feed import Feed
 from runward.store.live.relay import Relay
 from runward.store.postgres.db import (
@@ -80,7 +82,7 @@ from runward.tools.webhook.invoker import WebhookInvoker
 async def open_services(settings: Settings, database_url: str) -> AsyncGenerator[Services]:
     async with AsyncExitStack() as stack:
         database = await _open_database(settings, database_url, stack)
-        vault = _build_vault(settings)
+        key_ring, vault = await _open_keys(settings, database)
         own_backends: set[int] = set()
         steps = StepWriter(database.pool, settings.lease_seconds, own_backends)
         stack.push_async_callback(steps.close)
@@ -92,10 +94,10 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         plugins = stack.enter_context(closing(_load_plugins(settings, os.environ)))
         mcp = _close_with(stack, _build_mcp(settings, database, vault, egress))
         feed, toolbox = Feed(Relay(database.autocommit)), Toolbox(database.pool, vault)
-        posts = SignedPostClient(egress)
+        posts, policies = SignedPostClient(egress), PolicyCache(database.pool, vault)
         webhook = WebhookInvoker(posts, _report_unreadable(secrets))
         project_models = ProjectModels(models, secrets, egress.check_target)
-        policies = PolicyCache(database.pool, vault)
+        key_ring.on_change = lambda: policies.forget(None)
         inline = InlineTools(vault, policies, secrets)
         engine = Engine(
             storage=RunStorage(
@@ -120,6 +122,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         )
         yield Services(
             storage=Storage(database, vault),
+            key_ring=key_ring,
             access=_build_access(database, vault, settings.base_url),
             retention=_build_retention(settings),
             limits=_build_limits(settings),
@@ -151,9 +154,9 @@ def _build_retention(settings: Settings) -> RetentionLimits:
 
 
 def _build_access(database: Database, vault: Vault, public_url: str) -> Access:
-    by_session = Authenticator(database.pool, vault.session_digest, console_sessions.authenticate)
+    by_session = Authenticator(database.pool, vault.session_digests, console_sessions.authenticate)
     return Access(
-        authenticate=Authenticator(database.pool, vault.key_digest, keys.authenticate),
+        authenticate=Authenticator(database.pool, vault.key_digests, keys.authenticate),
         authenticate_session=by_session,
         forget_session=by_session.forget,
         public_url=public_url,
@@ -203,9 +206,9 @@ async def _open_database(settings: Settings, url: str, stack: AsyncExitStack) ->
     return database
 
 
-def _build_vault(settings: Settings) -> Vault:
-    assert settings.secret_key is not None
-    return Vault(settings.secret_key.get_secret_value())
+async def _open_keys(settings: Settings, database: Database) -> tuple[KeyRing, Vault]:
+    ring = KeyRing(database, open_providers(settings.list_secret_keys()))
+    return ring, await ring.open()
 
 
 def _build_secret_reader(

@@ -14,8 +14,8 @@ from runward.domain.ids import ProjectId
 from runward.domain.json import compact
 from runward.domain.registry.mcp_auth import Credentials
 from runward.domain.registry.tools import ToolSpec
-from runward.store.access.vault import Vault
-from runward.store.readiness import check_secret_key
+from runward.store.access.vault import DataKey, Vault
+from runward.store.readiness import check_canary
 from runward.store.registry.mcp_credentials import SealedCredentials, seal_credentials
 from runward.store.registry.tool_registry import SecretKeyNeededError, seal_headers
 
@@ -78,8 +78,8 @@ def _vault(connection: sa.Connection) -> Vault:
     secret_key = context.config.attributes.get("secret_key")
     if secret_key is None:
         raise SecretKeyNeededError
-    vault = Vault(secret_key)
+    vault = Vault(DataKey.from_secret_key(secret_key))
     canary = connection.execute(sa.text("SELECT canary FROM deployment")).scalar()
     if canary is not None:
-        check_secret_key(vault, canary)
+        check_canary(vault, canary)
     return vault

@@ -101,7 +101,7 @@ def test_a_run_of_a_session_waits_for_its_turn_and_its_time(project: Project) ->
         ("priority", 0.5, "must be a valid integer"),
         ("start_at", "2026-01-01T00:00:00", "must have timezone info"),
         ("start_at", "tomorrow", "must be a valid datetime"),
-        ("start_at", ahead(days=367), "must be at most one year ahead"),
+        ("start_at", "9999-01-01T00:00:00Z", "must be at most one year ahead"),
     ],
 )
 def test_a_wrong_value_is_rejected(project: Project, field: str, value: Any, message: str) -> None:

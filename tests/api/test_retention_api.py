@@ -19,7 +19,7 @@ from tests.support.services.client import Json
 from tests.support.tools.server import Behaviour
 
 DAY = 86_400
-REGISTERED = {"agent_versions", "agents", "webhook_endpoints"}
+REGISTERED = {"agent_versions", "agents", "audit_entries", "webhook_endpoints"}
 
 
 @pytest.fixture
@@ -160,6 +160,9 @@ def test_an_erasure_leaves_nothing_of_a_user_anywhere(
     done = erased(admin, user=secret)
     assert (done["runs_erased"], done["sessions_deleted"], done["held"]) == (1, 2, 0)
     assert tables_with(project, secret) <= REGISTERED
+    recorded = f"audit_entries::text LIKE '%{secret}%'"
+    assert count(project, "audit_entries", recorded) > 0
+    assert count(project, "audit_entries", f"{recorded} AND resource_type <> 'agent'") == 0
     assert count(project, "idempotency_keys", "answer IS NOT NULL") == 0
     for run in (full, other, *children(project, full)):
         left = project.client.get_run(run["id"])

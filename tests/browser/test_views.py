@@ -32,6 +32,13 @@ def test_every_view_opens_fits_and_keeps_nobody_out(
     paying = project.script(calls(call(1, "pay")), text("Paid."), name="paying")
     waiting = project.settle(project.start(model=paying, tools=["pay"]))
     project.client.call("POST", "/v1/agents", {"name": "clerk", "model": "offline:rules"})
+    admin = project.key(*ALL_SCOPES)
+    every_day = {"cron": "0 7 * * *", "run": {"agent": "clerk", "input": "Report."}}
+    schedule = admin.call("POST", "/v1/schedules", {"name": "Report", **every_day})
+    url = "http://127.0.0.1:9/hooks"
+    endpoint = admin.call("POST", "/v1/webhook_endpoints", {"url": url, "events": ["run.failed"]})
+    admin.call("POST", f"/v1/webhook_endpoints/{endpoint['id']}/test")
+    admin.call("POST", "/v1/budgets", {"limit_usd": 20})
     window = opens(*ALL_SCOPES, scheme=scheme, phone=phone)
     views = {
         "#/inbox": "Inbox",
@@ -44,6 +51,11 @@ def test_every_view_opens_fits_and_keeps_nobody_out(
         "#/agents": "Agents",
         "#/agents/clerk": "clerk",
         "#/new-agent": "Register an agent",
+        "#/schedules": "Schedules",
+        f"#/schedules/{schedule['id']}": "Report",
+        "#/webhook-endpoints": "Webhook endpoints",
+        f"#/webhook-endpoints/{endpoint['id']}": url,
+        "#/budgets": "Budgets",
         "#/keys": "Keys",
     }
     for view, heading in views.items():

@@ -68,6 +68,7 @@ class Service:
 
     def __init__(self, loop: CountingLoop, wire: Wire, client: Client) -> None:
         self._loop, self._wire = loop, wire
+        self.executed = wire.executed
         self.client = client
         self._runner = asyncio.Runner()
         url = make_url(wire.target).set(drivername="postgresql")
@@ -175,28 +176,55 @@ KINDS: Final = (
 )
 
 
+def list_statements(database_url: str) -> set[str]:
+    """Return the SQL that the service executes while clients start runs of each kind."""
+    found: set[str] = set()
+
+    def work(service: Service, fake: ModelAndTool) -> None:
+        service.register(fake)
+        service.read_counts()
+        before = set(service.executed)
+        for kind in KINDS:
+            fake.prepare(tool=kind.tool, calls=kind.calls, words=kind.words)
+            kind.run(service)
+        service.read_counts()
+        found.update(service.executed - before)
+
+    _serve_for(database_url, work)
+    return found
+
+
 def measure(database_url: str, budgets: Mapping[str, Counts] | None = None) -> dict[str, Counts]:
     """Return the counts of each kind of run. `database_url`: an empty migrated database. Call this
     function in the main thread of a process. With `budgets`, a kind of run is repeated only until
     it is within its budget."""
     limits = budgets or {}
     results: dict[str, Counts] = {}
-    failures: list[BaseException] = []
 
     def work(service: Service, fake: ModelAndTool) -> None:
+        service.register(fake)
+        for kind in KINDS:
+            results[kind.name] = _measure_kind(service, fake, kind, limits.get(kind.name))
+
+    _serve_for(database_url, work)
+    return results
+
+
+def _serve_for(database_url: str, work: Callable[[Service, ModelAndTool], None]) -> None:
+    """Serve until `work` has ended. Raises its error."""
+    failures: list[BaseException] = []
+
+    def try_work(service: Service, fake: ModelAndTool) -> None:
         try:
-            service.register(fake)
-            for kind in KINDS:
-                results[kind.name] = _measure_kind(service, fake, kind, limits.get(kind.name))
+            work(service, fake)
         except BaseException as error:
             failures.append(error)
         finally:
             os.kill(os.getpid(), signal.SIGTERM)
 
-    _serve(database_url, work)
+    _serve(database_url, try_work)
     for failure in failures:
         raise failure
-    return results
 
 
 def _serve(database_url: str, work: Callable[[Service, ModelAndTool], None]) -> None:

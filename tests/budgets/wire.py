@@ -33,6 +33,8 @@ class Wire:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self._connections: list[_Connection] = []
         self.counts: Counter[str] = Counter()
+        self.executed: set[str] = set()
+        """The SQL of all statements."""
         self._threads = [start_thread(self._accept)]
 
     @property
@@ -59,14 +61,21 @@ class Wire:
             while True:
                 client, _ = self._listening.accept()
                 server = _connect(self.target)
-                connection = _Connection(client, server, self.counts)
+                connection = _Connection(client, server, self.counts, self.executed)
                 self._connections.append(connection)
                 self._threads += map(start_thread, (connection.forward, connection.answer))
 
 
 class _Connection:
-    def __init__(self, client: socket.socket, server: socket.socket, counts: Counter[str]) -> None:
+    def __init__(
+        self,
+        client: socket.socket,
+        server: socket.socket,
+        counts: Counter[str],
+        executed: set[str],
+    ) -> None:
         self._client, self._server, self._counts = client, server, counts
+        self._executed = executed
         self._texts: dict[bytes, bytes] = {}
         """SQL of the prepared statements, by name."""
         self._bound = b""
@@ -132,6 +141,7 @@ class _Connection:
 
     def _count_statement(self, sql: bytes) -> None:
         self._counts["statements"] += 1
+        self._executed.add(sql.rstrip(b"\0").decode())
         self._changes = self._changes or _CHANGES.search(sql) is not None
 
     def answer(self) -> None:

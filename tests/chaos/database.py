@@ -32,7 +32,7 @@ PATIENCE_SECONDS: Final = 30.0
 _BACKENDS: Final = """
 SELECT pid, application_name AS name, query, state FROM pg_stat_activity
 WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"""
-_OPEN_RUNS: Final = """
+OPEN_RUNS: Final = """
 SELECT count(*) FROM runs WHERE status IN ('queued', 'in_progress', 'requires_action')"""
 _IN_FLIGHT: Final = "SELECT count(*) FROM tool_calls WHERE phase = 'started'"
 _TABLES: Final = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
@@ -94,7 +94,7 @@ class Database:
         return self._cpu_before + self._cpu()
 
     async def open_runs(self) -> int:
-        return int(await self._ask(lambda admin: admin.fetchval(_OPEN_RUNS)) or 0)
+        return int(await self._ask(lambda admin: admin.fetchval(OPEN_RUNS)) or 0)
 
     async def calls_in_flight(self) -> int:
         return int(await self._ask(lambda admin: admin.fetchval(_IN_FLIGHT)) or 0)
@@ -135,18 +135,7 @@ class Database:
 
     async def dump(self, folder: Path) -> None:
         """Write every table of the schema, in one snapshot."""
-        folder.mkdir(parents=True, exist_ok=True)
-        admin = await self._connected()
-        async with admin.transaction(isolation="repeatable_read", readonly=True):
-            for (table,) in await admin.fetch(_TABLES):
-                # CSV with characters that JSON never has, so that nothing is quoted or escaped.
-                await admin.copy_from_query(
-                    f'SELECT row_to_json(t) FROM "{table}" t',
-                    output=folder / f"{table}.jsonl",
-                    format="csv",
-                    delimiter="\x02",
-                    quote="\x01",
-                )
+        await dump_tables(await self._connected(), folder)
 
     async def _ask(self, ask: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
         """Again and again while the server is away."""
@@ -183,6 +172,21 @@ class Database:
             children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
             return cpu_of(pid, ended=True) + sum(cpu_of(int(one)) for one in children)
         return 0.0
+
+
+async def dump_tables(connection: asyncpg.Connection, folder: Path) -> None:
+    """Write every table of the schema, in one snapshot."""
+    folder.mkdir(parents=True, exist_ok=True)
+    async with connection.transaction(isolation="repeatable_read", readonly=True):
+        for (table,) in await connection.fetch(_TABLES):
+            # CSV with characters that JSON never has, so that nothing is quoted or escaped.
+            await connection.copy_from_query(
+                f'SELECT row_to_json(t) FROM "{table}" t',
+                output=folder / f"{table}.jsonl",
+                format="csv",
+                delimiter="\x02",
+                quote="\x01",
+            )
 
 
 def cpu_of(pid: int, *, ended: bool = False) -> float:

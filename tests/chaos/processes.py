@@ -13,7 +13,7 @@ from asyncio.subprocess import Process as Subprocess
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from tests.chaos.relay import Relay
 from tests.chaos.stalling import SIGNAL, order_of
@@ -48,6 +48,7 @@ class Process:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     code: int | None = None
     pidfd: int = -1
+    host: str = "127.0.0.1"
 
     @property
     def free(self) -> bool:
@@ -55,11 +56,17 @@ class Process:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     def signal(self, number: signal.Signals) -> None:
         with suppress(OSError):
             signal.pidfd_send_signal(self.pidfd, number)
+
+
+class Starter(Protocol):
+    """Starts a process, and sets its `ended` and `code` when it ends."""
+
+    async def fork(self, process: Process) -> None: ...
 
 
 class Nursery:
@@ -123,7 +130,7 @@ class Nursery:
 class Processes:
     """All processes of the service. `start` returns when all are ready."""
 
-    def __init__(self, folder: Path, nursery: Nursery, drain_seconds: float) -> None:
+    def __init__(self, folder: Path, nursery: Starter, drain_seconds: float) -> None:
         self.all: list[Process] = []
         self.cpu_seconds = 0.0
         """Of those that ended."""
@@ -226,7 +233,7 @@ async def _is_ready(process: Process, printed: int) -> bool:
                 output.seek(printed)
                 return b"worker_started" in output.read(READ_BYTES)
         async with asyncio.timeout(5):
-            reader, writer = await asyncio.open_connection("127.0.0.1", process.port)
+            reader, writer = await asyncio.open_connection(process.host, process.port)
             writer.write(b"GET /readyz HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n")
             line = await reader.readline()
             writer.close()

@@ -102,7 +102,7 @@ class Chaos:
                 relay = Relay(database.socket_path)
                 port = await relay.open()
                 stack.push_async_callback(relay.close)
-            env = _environment(url) | {
+            env = environment(url) | {
                 "DATABASE_URL": database.address(name, port),
                 "RUNWARD_PORT": str(ports.get(name, 8080)),
                 "RUNWARD_PUBLIC_URL": public[number % len(public)],
@@ -127,7 +127,7 @@ class Chaos:
         try:
             yield process, json.loads(line)
         finally:
-            await _stop(process)
+            await stop(process)
             log.close()
 
     async def _drive(self, processes: Processes, database: Database, servers: str) -> None:
@@ -176,7 +176,7 @@ class Chaos:
         try:
             yield clients
         finally:
-            await _stop(clients)
+            await stop(clients)
 
     async def _until_done(self, clients: Subprocess) -> None:
         try:
@@ -186,7 +186,7 @@ class Chaos:
                     self.problems.append(f"The clients ended with {code}. See {log}")
         except TimeoutError:
             self.problems.append(f"The clients were not done after {self.minutes} minutes.")
-            await _stop(clients)
+            await stop(clients)
 
     async def _settle(self, database: Database) -> None:
         deadline = time.monotonic() + SETTLE_SECONDS
@@ -208,7 +208,8 @@ class Chaos:
             )
 
 
-def _environment(url: str) -> dict[str, str]:
+def environment(url: str) -> dict[str, str]:
+    """The variables of each process. `url`: of the model server."""
     return inherited_environment() | {
         "RUNWARD_HOST": "127.0.0.1",
         "RUNWARD_BOOTSTRAP_KEY": BOOTSTRAP_KEY,
@@ -244,7 +245,8 @@ def _read_json(path: Path) -> dict[str, Any]:
     return json.loads(path.read_text()) if path.exists() else {}
 
 
-async def _stop(process: Subprocess) -> None:
+async def stop(process: Subprocess) -> None:
+    """SIGTERM, and SIGKILL after some seconds."""
     if process.returncode is None:
         with suppress(ProcessLookupError):
             process.terminate()

@@ -26,7 +26,7 @@ from runward.domain.run.status import Move
 from runward.domain.run.tools import CompiledTool, compile_tool
 from runward.store.access import keys
 from runward.store.access.keys import DEFAULT_PROJECT
-from runward.store.access.vault import Vault
+from runward.store.access.vault import DataKey, Vault
 from runward.store.postgres.db import Tx, mint, open_database
 from runward.store.registry import tool_registry
 from runward.store.runs import queries, queue
@@ -60,7 +60,7 @@ class Store:
         self.database = open_database(url, pool_size=24)
         self.pool = self.database.pool
         self.autocommit = self.pool.execution_options(isolation_level="AUTOCOMMIT")
-        self.vault = Vault("k" * 32)
+        self.vault = Vault(DataKey(b"", b"k" * 32))
         self.own_backends: set[int] = set()
         self._writers: list[StepWriter] = []
         self.writer = self.new_writer()

@@ -20,7 +20,7 @@ async def read(store: Store) -> Backlog:
 
 
 async def test_an_idle_deployment_has_no_work(store: Store) -> None:
-    assert await read(store) == Backlog(0, 0.0, 0, 0.0, 0, ())
+    assert await read(store) == Backlog(0, 0.0, 0, 0.0, 0, (), 0)
 
 
 async def test_open_runs_are_counted_by_status_and_agent_and_ended_ones_are_not(

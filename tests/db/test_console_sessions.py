@@ -32,23 +32,23 @@ async def some_key(tx: Tx, store: Store) -> Principal:
     return Principal(PROJECT, KeyId(made.id), made.name, frozenset({Scope.RUNS_READ}))
 
 
-async def opened(tx: Tx, store: Store, who: Principal) -> bytes:
-    digest = store.vault.session_digest(console_sessions.make_token())
-    await open_session(tx, who, digest)
-    return digest
+async def opened(tx: Tx, store: Store, who: Principal) -> tuple[bytes, ...]:
+    digests = store.vault.session_digests(console_sessions.make_token())
+    await open_session(tx, who, digests[0])
+    return digests
 
 
 async def test_a_session_is_its_key_s_as_long_as_both_last(store: Store) -> None:
     async with store.pool.begin() as tx:
         who = await some_key(tx, store)
-        digest = await opened(tx, store, who)
-        assert await authenticate(tx, digest) == who
+        digests = await opened(tx, store, who)
+        assert await authenticate(tx, digests) == who
         await tx.execute(text("UPDATE api_keys SET scopes = '{runs:write}'"))
-        now = await authenticate(tx, digest)
+        now = await authenticate(tx, digests)
         assert now is not None and now.scopes == {Scope.RUNS_WRITE}
         ends = "now() + interval '1 minute'"
         await tx.execute(text(f"UPDATE api_keys SET expires_at = {ends}"))
-        session = await get_session(tx, digest)
+        session = await get_session(tx, digests)
         key = await keys.get_key(tx, PROJECT, who.key_id)
         assert session is not None and key is not None
         assert session.expires_at == key.expires_at
@@ -63,10 +63,10 @@ async def test_a_session_ends_with_its_time_its_key_s_time_or_its_key(store: Sto
     )
     for end in ends:
         async with store.pool.connect() as tx:
-            digest = await opened(tx, store, await some_key(tx, store))
-            assert await authenticate(tx, digest) is not None
+            digests = await opened(tx, store, await some_key(tx, store))
+            assert await authenticate(tx, digests) is not None
             await tx.execute(text(end))
-            assert await authenticate(tx, digest) is None, end
+            assert await authenticate(tx, digests) is None, end
             await tx.rollback()
 
 
@@ -78,12 +78,12 @@ async def test_a_stream_ends_with_its_session(
     async def said() -> AsyncGenerator[int]:
         yield 1
         async with store.pool.begin() as tx:
-            await close_session(tx, digest)
+            await close_session(tx, digests)
         yield 2
 
     async with store.pool.begin() as tx:
-        digest = await opened(tx, store, await some_key(tx, store))
-        who = await authenticate(tx, digest)
+        digests = await opened(tx, store, await some_key(tx, store))
+        who = await authenticate(tx, digests)
     assert who is not None
     settings = Settings.model_validate({"secret_key": "a key for this test, and no other one"})
     async with open_services(settings, store.url) as services:
@@ -119,9 +119,9 @@ async def test_all_streams_of_a_key_share_one_query(
 async def test_opening_one_takes_away_what_is_over_and_the_oldest_of_too_many(store: Store) -> None:
     async with store.pool.begin() as tx:
         who = await some_key(tx, store)
-        over = await opened(tx, store, who)
+        [over] = await opened(tx, store, who)
         await tx.execute(text("UPDATE console_sessions SET expires_at = clock_timestamp()"))
-        made = [await opened(tx, store, who) for _ in range(MAX_PER_KEY + 1)]
+        made = [(await opened(tx, store, who))[0] for _ in range(MAX_PER_KEY + 1)]
         kept = {row.token_hmac for row in await tx.execute(text("SELECT * FROM console_sessions"))}
     assert over not in kept
     assert kept == set(made[1:])

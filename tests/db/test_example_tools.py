@@ -3,12 +3,10 @@
 from pathlib import Path
 from typing import Final
 
-from pydantic import SecretStr
-
 from runward.quickstart import example_tools
 from tests.db.store import Store
 
-KEY: Final = SecretStr("the key of this deployment, and no other one")
+KEY: Final = ["the key of this deployment, and no other one"]
 URLS: Final = "SELECT string_agg(spec->>'url', ' ' ORDER BY name, version) FROM tool_versions"
 
 

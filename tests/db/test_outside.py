@@ -38,6 +38,7 @@ from runward.domain.run.state import CallOutcome, CallPhase, RunState
 from runward.domain.run.status import Move
 from runward.store.access import keys
 from runward.store.access.vault import CallRef
+from runward.store.data_keys.key_ring import KeyRing
 from runward.store.postgres.db import Tx, mint
 from runward.store.runs import approvals, decisions, sweep, transitions, views
 from runward.store.runs.approvals import Approval
@@ -45,6 +46,7 @@ from runward.store.runs.gate import Committed, Ending, VersionChanged
 from runward.store.runs.quarantine import Quarantine
 from runward.worker.cleaner import Cleaner
 from runward.worker.reaper import Reaper
+from runward.worker.reencryption import Reencryption
 from tests.db.store import APPROVER, PROJECT, Store, pay, step
 from tests.db.test_toolbox import statements
 
@@ -72,6 +74,7 @@ def reaper(
         quarantine,
         timedelta(0),
         Cleaner(store.database, RETENTION),
+        Reencryption(store.database, KeyRing(store.database, [])),
         enqueue_notices=nobody,
         wake_deliveries=wake_deliveries,
         wake_schedules=wake_schedules,

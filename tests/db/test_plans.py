@@ -335,7 +335,7 @@ async def reads(tx: Tx, sent: Sent, states: list[RunState]) -> None:
     sent.by = "figures of a tool"
     await tool_history.read_figures(tx, PROJECT, "pay")
     sent.by = "authenticate"
-    await keys.authenticate(tx, b"unknown")
+    await keys.authenticate(tx, [b"unknown"])
     for descending in (False, True):
         for after in (None, mint()):
             page: dict[str, Any] = {"after": after, "limit": 21, "descending": descending}

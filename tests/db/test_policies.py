@@ -1,6 +1,7 @@
 """A project's policy as workers know it: remembered until it changes, signed by what is valid."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from time import monotonic
 
 import pytest
@@ -12,7 +13,7 @@ from runward.domain.registry.guards import WebhookGuardrail
 from runward.domain.run.resolve import CallbackCompleted
 from runward.loop.project_cache import PolicyCache
 from runward.settings import Settings
-from runward.store.access.vault import CallRef
+from runward.store.access.vault import CallRef, DataKey, Vault
 from runward.store.postgres.db import Tx
 from runward.store.registry import policies
 from runward.store.registry.policies import StoredPolicy
@@ -27,7 +28,8 @@ RAIL = WebhookGuardrail(stage="input", type="webhook", url="https://guards.examp
 async def rotated(store: Store) -> str:
     async with store.pool.begin() as tx:
         generation = await policies.rotate_guard_secret(tx, PROJECT)
-    return store.vault.derive_guard_secret(PROJECT, generation)
+    [secret] = store.vault.derive_guard_secrets(PROJECT, generation)
+    return secret
 
 
 async def put(store: Store, *guardrails: WebhookGuardrail) -> StoredPolicy:
@@ -132,3 +134,15 @@ async def test_a_secret_that_was_replaced_signs_for_a_day_though_nothing_is_read
     for seconds, secrets in ((86_340, (second, *first)), (86_401, (second,))):
         monkeypatch.setattr(signing, "monotonic", lambda at=read_at + seconds: at)
         assert policy.secrets == secrets
+
+
+async def test_the_secrets_of_previous_data_keys_sign_also_after_the_overlap(
+    store: Store,
+) -> None:
+    """Receivers verify with the secret that Runward returned when the other key was current."""
+    both = Vault(DataKey.create(), DataKey(b"", b"k" * 32))
+    await rotated(store)
+    during = await PolicyCache(store.pool, both).of(PROJECT)
+    newest = both.derive_guard_secrets(PROJECT, 2)
+    assert during.secrets == newest + both.derive_guard_secrets(PROJECT, 1)
+    assert replace(during, overlap_ends=0.0).secrets == newest

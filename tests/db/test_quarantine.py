@@ -12,6 +12,7 @@ from runward.domain.run.state import RunState
 from runward.domain.run.status import Move
 from runward.serve import build_slot_starter
 from runward.settings import Settings
+from runward.store.data_keys.key_ring import KeyRing
 from runward.store.runs import approvals, failed_claims, queries, queue, sweep, views
 from runward.store.runs.gate import Ending
 from runward.store.runs.quarantine import Quarantine, end_unreadable
@@ -21,6 +22,7 @@ from runward.worker.cleaner import Cleaner
 from runward.worker.main import Worker
 from runward.worker.process import run_worker
 from runward.worker.reaper import Reaper
+from runward.worker.reencryption import Reencryption
 from tests.db.store import LEASE, PROJECT, Store, pay, step, with_option
 from tests.db.test_outside import RETENTION
 
@@ -53,6 +55,7 @@ def reaper(store: Store, quarantine: Quarantine) -> Reaper:
         quarantine,
         timedelta(0),
         Cleaner(store.database, RETENTION),
+        Reencryption(store.database, KeyRing(store.database, [])),
         enqueue_notices=lambda _: None,
         wake_deliveries=lambda: None,
         wake_schedules=lambda: None,

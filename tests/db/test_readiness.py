@@ -16,7 +16,8 @@ from runward.serve import STOP_SIGNALS, run_process
 from runward.services import Services
 from runward.settings import Settings
 from runward.store import readiness
-from runward.store.access.vault import Vault
+from runward.store.data_keys.key_ring import KeyRing
+from runward.store.data_keys.secret_keys import open_providers
 from runward.store.postgres.db import open_database
 from runward.store.readiness import UnmigratedDatabaseError, WrongSecretKeyError
 from runward.wiring import open_services
@@ -30,11 +31,12 @@ def settings(key: str) -> Settings:
     return Settings.model_validate({"secret_key": key, "bootstrap_key": "b" * 32})
 
 
-async def start(url: str, key: str) -> None:
+async def start(url: str, *secret_keys: str) -> None:
     database = open_database(url, pool_size=1)
     try:
+        vault = await KeyRing(database, open_providers(secret_keys)).open()
         async with database.pool.begin() as tx:
-            await readiness.prepare_database(tx, Vault(key))
+            await readiness.prepare_database(tx, vault)
     finally:
         await database.close()
 
@@ -64,9 +66,22 @@ async def refusal(services: Services) -> str:
 async def test_the_first_start_settles_the_secret_key(database_url: str) -> None:
     await start(database_url, KEY)
     await start(database_url, KEY)
-    with pytest.raises(WrongSecretKeyError, match="RUNWARD_SECRET_KEY is not the key"):
+    with pytest.raises(WrongSecretKeyError, match="RUNWARD_SECRET_KEY is not the secret key"):
         await start(database_url, OTHER)
     await start(database_url, KEY)
+
+
+async def test_a_deployment_starts_without_the_previous_key_after_a_start_with_both(
+    database_url: str,
+) -> None:
+    await start(database_url, KEY)
+    await start(database_url, KEY, OTHER)
+    with pytest.raises(WrongSecretKeyError):
+        await start(database_url, OTHER)
+    await start(database_url, OTHER, KEY)
+    await start(database_url, OTHER)
+    with pytest.raises(WrongSecretKeyError):
+        await start(database_url, KEY)
 
 
 @pytest.mark.parametrize("url", ["garbage", "postgresql://nobody@127.0.0.1:9/x"])
@@ -122,14 +137,17 @@ async def test_ready_means_that_runs_can_be_accepted(store: Store) -> None:
         assert "does not accept writes" in await refusal(services)
 
 
-async def test_a_process_with_another_key_is_not_ready(database_url: str) -> None:
-    await start(database_url, KEY)
-    async with services_of(database_url, OTHER) as services:
+async def test_a_process_with_other_keys_than_the_database_is_not_ready(store: Store) -> None:
+    await start(store.url, KEY)
+    async with services_of(store.url, KEY) as services:
+        await store.sql("UPDATE deployment SET canary = 'of another key, which is longer'")
         assert "RUNWARD_SECRET_KEY" in await refusal(services)
 
 
-async def test_an_unmigrated_database_is_not_ready(empty_database_url: str) -> None:
-    async with services_of(empty_database_url, KEY) as services:
+async def test_a_process_whose_database_lost_its_schema_is_not_ready(store: Store) -> None:
+    await start(store.url, KEY)
+    async with services_of(store.url, KEY) as services:
+        await store.sql("ALTER TABLE alembic_version RENAME TO gone")
         assert "not migrated" in await refusal(services)
 
 

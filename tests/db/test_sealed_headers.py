@@ -14,7 +14,7 @@ from runward.domain.registry.tools import SecretReference, ToolSpec
 from runward.store import migrations
 from runward.store.access import keys
 from runward.store.access.secrets import put_secret
-from runward.store.access.vault import Vault
+from runward.store.access.vault import DataKey, Vault
 from runward.store.registry import mcp_servers, tool_registry
 from runward.store.registry.mcp_credentials import seal_credentials
 from runward.store.registry.tool_registry import SecretKeyNeededError, open_headers
@@ -87,7 +87,7 @@ PLANT = (
 
 
 async def test_a_migration_encrypts_what_was_stored_in_clear_text(empty_database_url: str) -> None:
-    vault = Vault(KEY)
+    vault = Vault(DataKey.from_secret_key(KEY))
     sealed = seal_credentials(
         vault, PROJECT, "box", Credentials({"X-Other": "sealed before"})
     ).headers

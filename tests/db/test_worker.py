@@ -435,6 +435,7 @@ async def test_a_run_whose_secrets_cannot_be_decrypted_is_handed_back(store: Sto
             await store.until(later, True, id=run.id, delay=longest - SLACK)
             await store.until(later, False, id=run.id, delay=longest)
     assert (await store.head(run.id)).claims == 0
+    await store.sql("DELETE FROM data_keys")  # the first one was of another key
     async with bench_on(store) as bench:
         bench.pay.answer.set()
         await store.sql("UPDATE runs SET available_at = now() WHERE id = :id", id=run.id)

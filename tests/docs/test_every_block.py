@@ -21,7 +21,11 @@ RUN_BY: Final = {
     "docs/how-to/kubernetes.md": "tests/docs/test_setting_up.py::test_kubernetes",
     "docs/how-to/systemd.md": "tests/docs/test_setting_up.py::test_systemd",
     "docs/how-to/deploying.md": "tests/docs/test_setting_up.py::test_deploying",
+    "docs/how-to/operations.md": "tests/docs/test_operations.py::test_operations",
     "docs/how-to/monitoring.md": "tests/docs/test_setting_up.py::test_monitoring",
+    "docs/how-to/rotate-the-secret-key.md": (
+        "tests/docs/test_setting_up.py::test_rotate_the_secret_key"
+    ),
     "docs/how-to/retention.md": "tests/docs/test_runs_and_models.py::test_retention",
     "docs/how-to/tracing.md": "tests/e2e/test_tracing.py::test_the_spans_of_a_run_that_waits",
     "docs/how-to/erase.md": "tests/docs/test_runs_and_models.py::test_erase",
@@ -56,6 +60,7 @@ RUN_BY: Final = {
     ),
     "docs/reference/rules.md": "tests/docs/test_tools_and_guards.py::test_rules",
     "docs/how-to/rate-limits.md": "tests/docs/test_rate_limits.py::test_rate_limits",
+    "docs/how-to/audit-log.md": "tests/docs/test_audit_log.py::test_audit_log",
     "docs/how-to/budgets.md": "tests/docs/test_budgets.py::test_budgets",
     "docs/how-to/schedules.md": "tests/docs/test_schedules.py::test_schedules",
     "docs/how-to/sdks.md": "tests/e2e/test_sdks.py::test_the_page",

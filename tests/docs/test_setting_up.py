@@ -1,5 +1,6 @@
 """The pages that start the service: for the first time, on servers, with the examples."""
 
+import asyncio
 import re
 import tomllib
 from collections.abc import Iterator
@@ -7,15 +8,20 @@ from pathlib import Path
 
 import pytest
 import yaml
+from sqlalchemy import text as sql
 
 from runward.domain.schema.validator import Validator
+from runward.store.data_keys.key_ring import KeyRing, format_key_id
+from runward.store.data_keys.wrapping import LocalKey
+from runward.store.postgres.db import open_database
+from runward.store.readiness import WrongSecretKeyError
 from tests.deploy.kubernetes import CHART, list_pods, read_container, read_manifests, run
 from tests.docs.blocks import ROOT
 from tests.docs.conftest import Own
 from tests.docs.story import Story
 from tests.support import prometheus
 from tests.support.models.chat_server import ModelServer, text
-from tests.support.services.service import free_port
+from tests.support.services.service import SECRET_KEY, free_port
 from tests.unit.test_docs import settings
 
 pytestmark = pytest.mark.timeout(180)
@@ -107,6 +113,39 @@ def test_kubernetes(own: Own, tmp_path: Path) -> None:
     assert set(re.findall(r"(?:job|deployment)/[\w-]+", apply)) <= names
     [name] = {one["metadata"]["namespace"] for one in manifests}
     assert f"create namespace {name}" in create
+
+
+def test_rotate_the_secret_key(own: Own, tmp_path: Path) -> None:
+    first = asyncio.run(open_key_ring(own, SECRET_KEY))
+    with pytest.raises(WrongSecretKeyError) as refused:
+        asyncio.run(open_key_ring(own, SECRET_KEY[::-1]))
+    here = {"OLD_KEY": first}
+    with Story("docs/how-to/rotate-the-secret-key.md", own.client, tmp_path, here, own.env) as page:
+        written = re.sub("local:[0-9a-f]{16}", "local:", page.take("text").text)
+        refusal = re.sub("local:[0-9a-f]{16}", "local:", str(refused.value))
+        assert refusal.startswith(written.strip().removesuffix("…"))
+        listed = page.sh()
+        assert re.search(rf"^{first} +current ", listed, re.MULTILINE)
+        assert re.search(r"^[0-9a-f]{16} +next ", listed, re.MULTILINE)
+        asyncio.run(make_active(own))
+        assert f"The data key {first} was removed." in page.sh()
+
+
+async def open_key_ring(own: Own, secret_key: str) -> str:
+    """As a process does that starts. The ID of the current data key."""
+    database = open_database(own.env["DATABASE_URL"], pool_size=1)
+    try:
+        vault = await KeyRing(database, [LocalKey(secret_key)]).open()
+    finally:
+        await database.close()
+    return format_key_id(vault.current_id)
+
+
+async def make_active(own: Own) -> None:
+    database = open_database(own.env["DATABASE_URL"], pool_size=1)
+    async with database.pool.begin() as tx:
+        await tx.execute(sql("UPDATE data_keys SET created_at = created_at - interval '1 hour'"))
+    await database.close()
 
 
 def test_systemd(own: Own, tmp_path: Path) -> None:

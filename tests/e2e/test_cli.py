@@ -413,11 +413,36 @@ def test_the_retention_is_shown(golden: Golden, tmp_path: Path) -> None:
     service = golden.started[0]
     runward = CommandLine(tmp_path, service.url, service.key)
     kept = {one["data_class"]: one["days"] for one in runward.json("retention")}
-    assert kept == {"runs": None, "events": None, "tool_call_content": None, "deliveries": 30}
+    forever = dict.fromkeys(("runs", "events", "tool_call_content", "audit"))
+    assert kept == {**forever, "deliveries": 30}
     assert re.search(r"^deliveries +30 \(default\) +forever$", runward("retention").out, re.M)
     found = runward.json("retention", "--dry-run")
     assert {one["data_class"]: one["rows"] for one in found} == dict.fromkeys(kept, 0)
     assert re.search(r"^runs +0", runward("retention", "--dry-run").out, re.M)
+
+
+def test_the_audit_log_is_exported_and_verified(golden: Golden, tmp_path: Path) -> None:
+    service = golden.started[0]
+    runward = CommandLine(tmp_path, service.url, service.key)
+    assert runward("keys", "create", "größer\u202e", "--scope", "runs:read").code == 0
+    file, offline = tmp_path / "audit.jsonl", CommandLine(tmp_path)
+    exported = runward("audit", "export")
+    assert exported.out.isascii()
+    entries = [json.loads(line) for line in exported.out.splitlines()]
+    assert entries[-1]["after"]["name"] == "größer\u202e"
+    assert runward("audit", "export", "--output", str(file)).code == 0
+    assert file.read_text() == exported.out
+    head = runward.json("audit", "head")
+    assert (head["number"], head["hash"]) == (len(entries), entries[-1]["hash"])
+    assert runward("audit", "head").out == f"{head['hash']}\n"
+    verified = offline("audit", "verify", str(file), "--head", head["hash"])
+    assert (verified.code, verified.out.splitlines()[1]) == (0, f"The last hash is {head['hash']}.")
+    rest = runward("audit", "export", "--after", str(head["number"] - 1)).out
+    assert [json.loads(rest)] == entries[-1:]
+    file.write_text(exported.out.replace('"name":"ci"', '"name":"cj"').replace("runs:read", "x"))
+    broken = offline("audit", "verify", str(file))
+    assert (broken.code, broken.err.startswith("Line ")) == (1, True)
+    assert runward("audit", "export", "--output", str(tmp_path / "no/file")).code == 2
 
 
 def test_the_first_key_is_made_on_the_database(golden: Golden, tmp_path: Path) -> None:

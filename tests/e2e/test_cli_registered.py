@@ -207,3 +207,35 @@ def test_a_login_that_is_not_possible_says_what_to_change(runward: CommandLine) 
     assert refused.code == 2
     assert '"grant_type": "authorization_code"' in refused.err
     assert runward("mcp", "login", "nobody").code == 1
+
+
+def test_a_budget_is_created_updated_and_deleted(runward: CommandLine) -> None:
+    made = runward("budgets", "create", "20", "--on-limit", "ask")
+    assert made.code == 0, made.err
+    budget = made.out.strip()
+    assert re.search(
+        rf"^{budget} +all runs +\$20 per day +\$0.00 ", runward("budgets", "list").out, re.M
+    )
+    changed = runward("budgets", "update", budget, "--limit", "50")
+    assert changed.out == f"{budget} was updated.\n"
+    shown = runward.json("budgets", "show", budget)
+    assert (shown["limit_usd"], shown["on_limit"]) == (50, "ask")
+    assert runward("budgets", "create", "0").code == 4
+    assert runward("budgets", "delete", budget, "--yes").code == 0
+    assert "There are no budgets." in runward("budgets", "list").err
+
+
+def test_a_webhook_endpoint_is_created_tested_and_deleted(runward: CommandLine) -> None:
+    made = runward.json("webhooks", "create", NOWHERE, "--event", "run.completed")
+    endpoint = made["id"]
+    assert made["secret"].startswith("whsec_")
+    assert re.search(
+        rf"^{endpoint} +{NOWHERE} +run.completed +enabled", runward("webhooks", "list").out, re.M
+    )
+    assert "secret" not in runward.json("webhooks", "show", endpoint)
+    delivery = runward("webhooks", "test", endpoint).out.strip()
+    assert [one["id"] for one in runward.json("webhooks", "deliveries", endpoint)] == [delivery]
+    again = runward("webhooks", "redeliver", delivery)
+    assert again.code == 0, again.err
+    assert runward("webhooks", "delete", endpoint, "--yes").code == 0
+    assert "There are no webhook endpoints." in runward("webhooks", "list").err

@@ -15,6 +15,7 @@ from runward.domain.run.decisions import Decision
 from runward.domain.run.items import Message
 from runward.domain.run.resolve import Answer, Callback, Resolution
 from runward.domain.run.status import RunStatus
+from runward.store.access import audit
 from runward.store.access.vault import CallRef
 from runward.store.runs import (
     approvals,
@@ -206,6 +207,7 @@ _REPLACED: Final[list[tuple[Any, str, Any]]] = [
     (family, "wake_parent", on_twin.ended),
     (family, "requeue_ancestors", on_twin.requeue_ancestors),
     (family, "mark_idle_ancestors", on_twin.settle_idle),
+    (audit, "append", on_twin.record),
     (views, "store_late_callback", on_twin.keep_late_callback),
     (related_changes, "accept_values", on_twin.accept_values),
 ]

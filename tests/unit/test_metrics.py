@@ -14,7 +14,15 @@ from runward.metrics import definitions
 from runward.metrics.recorders import MAX_VALUES, OTHER, Counter, Histogram
 from runward.store.runs.backlog import Backlog
 
-BACKLOG = Backlog(queued=2, queued_seconds=1.5, pending=1, pending_seconds=60.0, workers=3, runs=())
+BACKLOG = Backlog(
+    queued=2,
+    queued_seconds=1.5,
+    pending=1,
+    pending_seconds=60.0,
+    workers=3,
+    runs=(),
+    outdated_values=7,
+)
 
 
 @pytest.fixture
@@ -116,12 +124,13 @@ def test_the_gauges_of_the_deployment_are_those_of_the_backlog() -> None:
     assert read("runward_queue_oldest_age_seconds").samples[0].value == 1.5
     assert read("runward_approvals_oldest_age_seconds").samples[0].value == 60
     assert read("runward_workers").samples[0].value == 3
+    assert read("runward_values_with_previous_data_keys").samples[0].value == 7
     assert read("runward_database_up").samples[0].value == 1
 
 
 def test_the_rarest_agents_share_a_series() -> None:
     runs = tuple(("queued", f"agent {n}", 100 - n) for n in range(MAX_VALUES + 2))
-    backlog = Backlog(0, 0.0, 0, 0.0, 0, (*runs, ("in_progress", None, 1)))
+    backlog = Backlog(0, 0.0, 0, 0.0, 0, (*runs, ("in_progress", None, 1)), 0)
     found = values_of(read("runward_open_runs", backlog))
     assert found["runward_open_runs", "agent 0", "queued"] == 100
     assert found["runward_open_runs", OTHER, "queued"] == 50 + 49

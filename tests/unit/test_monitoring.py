@@ -16,7 +16,7 @@ from tests.support import prometheus
 from tests.support.services.service import ROOT
 
 RUNBOOK = ROOT / "docs" / "how-to" / "monitoring.md"
-BACKLOG = Backlog(0, 0.0, 0, 0.0, 0, (("queued", "clerk", 1),))
+BACKLOG = Backlog(0, 0.0, 0, 0.0, 0, (("queued", "clerk", 1),), 0)
 
 
 def exposed_series() -> set[str]:

@@ -30,6 +30,11 @@ def read(monkeypatch: pytest.MonkeyPatch, **environment: str) -> Settings:
         ("RUNWARD_ALLOWED_PORTS", ["http", "0", "80-79", "65536", "80,,81", "1-2-3", "-"]),
         ("RUNWARD_ALLOWED_HOSTS", ["http://a", "a:80", "a/b", "a.*"]),
         ("RUNWARD_MAX_CONNECTIONS", ["0", "many"]),
+        (
+            "RUNWARD_SECRET_KEY",
+            ["short", "file:key", "aws-kms:alias/runward", f"aws-kms:{'k' * 40}"],
+        ),
+        ("RUNWARD_PREVIOUS_SECRET_KEYS", ["short", f"{'k' * 32},short"]),
         ("OPENAI_BASE_URL", ["foo", "api.openai.com/v1"]),
         ("ANTHROPIC_BASE_URL", ["foo"]),
         ("GEMINI_BASE_URL", ["foo"]),
@@ -61,6 +66,16 @@ def test_a_refusal_is_a_sentence(
     with pytest.raises(ValidationError) as refused:
         read(monkeypatch, **{name: value})
     assert list_problems(refused.value) == [f"  {name}: {line}"]
+
+
+def test_a_secret_key_can_be_in_a_file_or_in_kms(monkeypatch: pytest.MonkeyPatch) -> None:
+    arn = "arn:aws:kms:eu-central-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+    found = read(
+        monkeypatch,
+        RUNWARD_SECRET_KEY=f"aws-kms:{arn}",
+        RUNWARD_PREVIOUS_SECRET_KEYS=f"file:/run/secrets/key, {'k' * 32}",
+    )
+    assert found.list_secret_keys() == (f"aws-kms:{arn}", "file:/run/secrets/key", "k" * 32)
 
 
 def test_a_port_that_is_chosen_later_needs_a_public_url(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from fastapi import Response
 from pydantic import Field, model_validator
 
+from runward.api.http.audit import AuditDep
 from runward.api.http.auth import Admin
 from runward.api.http.dependencies import RegistryDep, StorageDep
 from runward.api.http.idempotency import RequestKey, respond_once
@@ -20,6 +21,7 @@ from runward.api.http.params import BudgetPath
 from runward.api.http.routes import make_router
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.errors import FieldError
 from runward.domain.ids import KeyId, Prefix, format_id, format_optional_id, parse_id
 from runward.domain.run.budgets import BudgetAction, BudgetPeriod
@@ -138,6 +140,7 @@ async def create_budget(
     storage: StorageDep,
     registry: RegistryDep,
     request_key: RequestKey,
+    audit: AuditDep,
     budget: CreateBudget,
 ) -> Response:
     """Create a budget. It counts model requests that are sent after it was created. The models of
@@ -155,7 +158,9 @@ async def create_budget(
                 wrong = FieldError("key_id", "is not an API key of this project")
                 raise e.InvalidRequestError(errors=[wrong])
             fields["key_id"] = key_id
-        return Budget.from_row(await budgets.add_budget(tx, principal.project_id, fields))
+        created = Budget.from_row(await budgets.add_budget(tx, principal.project_id, fields))
+        await audit.record(tx, AuditAction.BUDGET_CREATED, created.id, after=created)
+        return created
 
     made = await respond_once(
         storage, request_key, create, status=201, collection_path="/v1/budgets"
@@ -187,24 +192,39 @@ async def get_budget(principal: Admin, storage: StorageDep, budget_id: BudgetPat
 
 @routes.patch("/budgets/{budget_id}")
 async def update_budget(
-    principal: Admin, storage: StorageDep, budget_id: BudgetPath, patch: UpdateBudget
+    principal: Admin,
+    storage: StorageDep,
+    audit: AuditDep,
+    budget_id: BudgetPath,
+    patch: UpdateBudget,
 ) -> Budget:
     """Update a budget. Runs that wait for the budget continue if it has room for their
     next requests."""
     changes = patch.model_dump(exclude_none=True)
-    async with storage.connect() as tx:
+    async with storage.begin() as tx:
+        former = await budgets.get_budget(tx, principal.project_id, budget_id, lock=True)
         found = await budgets.update_budget(tx, principal.project_id, budget_id, changes)
-    if found is None:
-        raise not_found.BudgetNotFoundError
-    return Budget.from_row(found)
+        if former is None or found is None:
+            raise not_found.BudgetNotFoundError
+        before, after = Budget.from_row(former), Budget.from_row(found)
+        await audit.record(tx, AuditAction.BUDGET_UPDATED, after.id, before=before, after=after)
+    return after
 
 
 @routes.delete("/budgets/{budget_id}", status_code=204)
 async def delete_budget(
-    principal: Admin, storage: StorageDep, registry: RegistryDep, budget_id: BudgetPath
+    principal: Admin,
+    storage: StorageDep,
+    registry: RegistryDep,
+    audit: AuditDep,
+    budget_id: BudgetPath,
 ) -> None:
     """Delete a budget. Runs that wait for it continue."""
     async with storage.begin() as tx:
-        if not await budgets.delete_budget(tx, principal.project_id, budget_id):
+        former = await budgets.get_budget(tx, principal.project_id, budget_id, lock=True)
+        if former is None:
             raise not_found.BudgetNotFoundError
+        await budgets.delete_budget(tx, principal.project_id, budget_id)
+        before = Budget.from_row(former)
+        await audit.record(tx, AuditAction.BUDGET_DELETED, before.id, before=before)
     registry.forget_policy(principal.project_id)

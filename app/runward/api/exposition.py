@@ -45,6 +45,11 @@ class _Deployment(Collector):
         yield _gauge(
             "runward_workers", "Workers with a heartbeat in the last 30 seconds.", backlog.workers
         )
+        yield _gauge(
+            "runward_values_with_previous_data_keys",
+            "Stored values that a previous data key encrypts. Workers encrypt them again.",
+            backlog.outdated_values,
+        )
         yield _make_open_runs(backlog)
 
 

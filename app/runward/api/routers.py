@@ -5,6 +5,7 @@ from typing import Any, Final
 from runward.api import budgets, probes, service, workers
 from runward.api.approvals import decision, inbox
 from runward.api.approvals import routes as approvals
+from runward.api.audit import routes as audit_log
 from runward.api.completions import routes as completions
 from runward.api.events import project_events
 from runward.api.events import routes as events
@@ -57,6 +58,7 @@ ROUTERS: Final = (
     webhooks.routes,
     limits.routes,
     retention.routes,
+    audit_log.routes,
     budgets.routes,
     keys.routes,
     keys.projects,

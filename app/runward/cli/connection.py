@@ -60,6 +60,18 @@ class Runward:
     def delete(self, path: str) -> JsonBody:
         return self._send("DELETE", path)
 
+    @contextmanager
+    def stream(self, path: str, **params: Any) -> Generator[httpx2.Response]:
+        """Open the body of a response, which can have any length."""
+        try:
+            with self.http.stream("GET", path, params=params) as response:
+                if response.status_code >= httpx2.codes.BAD_REQUEST:
+                    response.read()
+                    fail_with_problem(response)
+                yield response
+        except httpx2.TransportError as error:
+            self._fail_unreachable(error)
+
     def find(self, path: str) -> JsonBody | None:
         """Return the resource, or None if it does not exist."""
         response = self._request("GET", path)
@@ -85,10 +97,13 @@ class Runward:
         try:
             return self.http.send(sent)
         except httpx2.TransportError as error:
-            fail(
-                f"{self.url} does not answer: {_describe_error(error)}\n{START_ADVICE}",
-                Exit.UNREACHABLE,
-            )
+            self._fail_unreachable(error)
+
+    def _fail_unreachable(self, error: httpx2.TransportError) -> NoReturn:
+        fail(
+            f"{self.url} does not answer: {_describe_error(error)}\n{START_ADVICE}",
+            Exit.UNREACHABLE,
+        )
 
     def _parse(self, response: httpx2.Response) -> JsonBody:
         if response.status_code >= httpx2.codes.BAD_REQUEST:

@@ -2,6 +2,7 @@
 read. These three endpoints are for the console and not part of the API."""
 
 import asyncio
+from dataclasses import replace
 from typing import Annotated, Any, Final, cast
 
 from fastapi import APIRouter, Request, Response
@@ -10,11 +11,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.routing import Route
 
 from runward.domain import errors as e
+from runward.domain.audit import AuditAction
 from runward.domain.ids import Prefix, format_id
 from runward.domain.registry import console_access
 from runward.domain.registry.console_access import COOKIE, HTTPS_COOKIE
+from runward.domain.registry.scopes import Principal
 from runward.services import Services, Storage
-from runward.store.access import console_sessions
+from runward.store.access import audit, console_sessions, keys
+from runward.store.access.audit import AuditActor, AuditChange
+from runward.store.postgres.db import Tx
 
 PATH: Final = "/console/session"
 MAX_BODY_BYTES: Final = 4096
@@ -41,12 +46,15 @@ async def sign_in(request: Request) -> Response:
     services = _services(request)
     storage, access = services.storage, services.access
     vault = storage.vault
-    principal = await access.authenticate(await read_key(request))
+    key = await read_key(request)
+    principal = await access.authenticate(key)
     if principal is None:
+        await _record_refusal(request, storage, key)
         raise e.UnauthenticatedError("The API key is not valid.", token_given=True)
     token = console_sessions.make_token()
     async with storage.begin() as tx:
-        await console_sessions.open_session(tx, principal, vault.session_digest(token))
+        await console_sessions.open_session(tx, principal, vault.session_digests(token)[0])
+        await _record(tx, request, principal, AuditAction.CONSOLE_SESSION_CREATED)
     answer = await _describe_session(storage, token)
     if answer is None:
         raise e.UnauthenticatedError("The API key is not valid.", token_given=True)
@@ -82,7 +90,11 @@ async def sign_out(request: Request) -> Response:
     token = console_access.session_token(request.headers, access.public_url)
     if token is not None:
         async with storage.begin() as tx:
-            await console_sessions.close_session(tx, vault.session_digest(token))
+            digests = vault.session_digests(token)
+            session = await console_sessions.get_session(tx, digests)
+            await console_sessions.close_session(tx, digests)
+            if session is not None:
+                await _record(tx, request, session.principal, AuditAction.CONSOLE_SESSION_DELETED)
         access.forget_session(token)
     answer = Response(status_code=204)
     answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
@@ -90,10 +102,29 @@ async def sign_out(request: Request) -> Response:
     return answer
 
 
+async def _record(tx: Tx, request: Request, principal: Principal, action: AuditAction) -> None:
+    """Record a change of a session in the audit log. Sessions have no ID, so the resource is the
+    API key."""
+    address = None if request.client is None else request.client.host
+    origin = replace(principal, address=address, request_id=request.state.request_id)
+    change = AuditChange(action, format_id(Prefix.KEY, principal.key_id))
+    await audit.append(tx, principal.project_id, AuditActor.from_principal(origin), change)
+
+
+async def _record_refusal(request: Request, storage: Storage, key: str) -> None:
+    """Record that somebody tried to sign in with a revoked or expired key. An unknown key belongs
+    to no project."""
+    vault = storage.vault
+    async with storage.begin() as tx:
+        principal = await keys.find_invalid_key(tx, vault.key_digests(key))
+        if principal is not None:
+            await _record(tx, request, principal, AuditAction.CONSOLE_SESSION_REFUSED)
+
+
 async def _describe_session(storage: Storage, token: str) -> JSONResponse | None:
     vault = storage.vault
     async with storage.connect() as tx:
-        session = await console_sessions.get_session(tx, vault.session_digest(token))
+        session = await console_sessions.get_session(tx, vault.session_digests(token))
     if session is None:
         return None
     principal = session.principal

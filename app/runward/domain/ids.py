@@ -38,6 +38,7 @@ class Prefix(StrEnum):
     ERASURE = "era"
     SCHEDULE = "sched"
     SCHEDULE_SLOT = "slot"
+    AUDIT_ENTRY = "aud"
     BUDGET = "bud"
 
 

@@ -24,6 +24,7 @@ class DataClass(StrEnum):
     RUNS = "runs"
     TOOL_CALL_CONTENT = "tool_call_content"
     DELIVERIES = "deliveries"
+    AUDIT = "audit"
 
 
 class ErasureStatus(StrEnum):

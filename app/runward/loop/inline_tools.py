@@ -53,6 +53,6 @@ class InlineTools:
             tool = compile_inline_tool(readable, definition)
         reference = spec.signing_secret
         if reference is None:
-            return SignedTool(tool, policy.all_secrets, policy.overlap_ends)
+            return SignedTool(tool, policy.all_secrets, policy.overlap_ends, policy.current_secrets)
         value = reference.resolve(secrets) if reference.secret in secrets else ""
         return SignedTool(tool, (value,) if signing.is_secret(value) else ())

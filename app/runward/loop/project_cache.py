@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from math import inf
 from typing import Final, Generic, TypeVar
 from uuid import UUID
@@ -87,18 +88,20 @@ async def _find_url_problem(
 @dataclass(frozen=True, slots=True)
 class ProjectPolicy:
     """A project's policy. `all_secrets` sign the requests to the guardrails and hooks of the
-    project and of its agents, newest first."""
+    project and of its agents, newest first. `current_secrets`: the number of those that also sign
+    after the overlap, one for each data key of the deployment."""
 
     hooks: tuple[Hook, ...]
     guardrails: tuple[Guardrail, ...]
     all_secrets: tuple[str, ...]
     overlap_ends: float = inf
+    current_secrets: int = 1
     has_budgets: bool = False
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """Return the signing secrets that are valid now."""
-        return signing.valid_secrets(self.all_secrets, self.overlap_ends)
+        return signing.valid_secrets(self.all_secrets, self.overlap_ends, self.current_secrets)
 
 
 NO_POLICY: Final = ProjectPolicy((), (), ())
@@ -109,12 +112,14 @@ class PolicyCache(ProjectCache[ProjectPolicy]):
         async def read(project_id: ProjectId) -> ProjectPolicy:
             async with pool.connect() as tx:
                 stored = await policies.get_policy(tx, project_id)
-            secrets = tuple(
-                vault.derive_guard_secret(project_id, one) for one in stored.generations
-            )
-            overlap_ends = signing.end_of_overlap(stored.former_seconds)
+            derived = [vault.derive_guard_secrets(project_id, one) for one in stored.generations]
             return ProjectPolicy(
-                stored.hooks, stored.guardrails, secrets, overlap_ends, stored.has_budgets
+                stored.hooks,
+                stored.guardrails,
+                tuple(chain.from_iterable(derived)),
+                signing.end_of_overlap(stored.former_seconds),
+                len(derived[0]),
+                stored.has_budgets,
             )
 
         super().__init__(read)

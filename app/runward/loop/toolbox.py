@@ -35,16 +35,18 @@ times as many bytes."""
 
 @dataclass(frozen=True, slots=True)
 class SignedTool:
-    """A tool and the secrets that sign its requests, newest first."""
+    """A tool and the secrets that sign its requests, newest first. The first `current_secrets` also
+    sign after the overlap."""
 
     tool: CompiledTool
     all_secrets: tuple[str, ...]
     overlap_ends: float = inf
+    current_secrets: int = 1
 
     @property
     def secrets(self) -> tuple[str, ...]:
         """Return the signing secrets that are valid now."""
-        return signing.valid_secrets(self.all_secrets, self.overlap_ends)
+        return signing.valid_secrets(self.all_secrets, self.overlap_ends, self.current_secrets)
 
 
 class ToolSet:

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import httpx2
 
-from runward.operating.findings import Finding, describe_error
+from runward.operating.finding import Finding
+from runward.operating.findings import describe_error
 from runward.serve import describe_settings
 from runward.settings import Settings
 from runward.store import diagnosis, readiness

@@ -18,7 +18,8 @@ from runward.cli.exits import Exit, fail
 from runward.cli.printing import STYLES, create_console, print_json
 from runward.operating.bundle import Bundle
 from runward.operating.environment import list_problems
-from runward.operating.findings import Finding, check_database, check_settings
+from runward.operating.finding import Finding
+from runward.operating.findings import check_database, check_settings
 from runward.settings import Settings, find_unknown_variables
 
 API_SECONDS: Final = 5.0

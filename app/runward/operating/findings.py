@@ -4,22 +4,22 @@ and whether the registered tools answer."""
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from ipaddress import ip_address
-from typing import Final, Literal
+from typing import Final
 
 from runward.domain.errors import OperatorError
 from runward.egress.addresses import Network, parse_ports
 from runward.egress.client import Egress
 from runward.egress.responses import NoAnswer
+from runward.operating.finding import Finding, create_failure
+from runward.operating.key_findings import check_keys, check_secret_key
 from runward.quickstart.banner import configured_providers
 from runward.quickstart.example_tools import METADATA_MARK
 from runward.quickstart.local_secrets import load_secret_key
 from runward.quickstart.main import LOOPBACK
 from runward.settings import Settings
 from runward.store import readiness
-from runward.store.access.vault import Vault
 from runward.store.postgres import embedded
 from runward.store.postgres.addresses import read_url
 from runward.store.postgres.db import (
@@ -31,14 +31,12 @@ from runward.store.postgres.db import (
     read_clock,
 )
 from runward.store.postgres.embedded_home import EmbeddedError
-from runward.store.readiness import UnmigratedDatabaseError, WrongSecretKeyError
+from runward.store.readiness import UnmigratedDatabaseError
 from runward.store.registry import tool_registry
 from runward.store.registry.tool_registry import WebhookToolAddress
 from runward.tools.plugin.errors import PluginError
 from runward.tools.plugin.loader import load_plugins
 from runward.tools.plugin.registry import PluginHost
-
-Status = Literal["ok", "warn", "fail"]
 
 METADATA_ADDRESSES: Final = tuple(
     ip_address(one) for one in ("169.254.169.254", "168.63.129.16", "fd00:ec2::254")
@@ -50,42 +48,11 @@ WEB_PORTS: Final = frozenset({80, 443})
 SYSTEM_PORTS: Final = range(1, 1024)
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The result of a check. `remedy` is the advice, and empty if the check succeeded."""
-
-    check: str
-    status: Status
-    detail: str
-    remedy: str = ""
-
-
 def check_settings(settings: Settings) -> Iterator[Finding]:
     yield _check_ports(settings)
     yield _check_targets(settings)
     yield _check_models(settings)
     yield from _check_plugins(settings)
-
-
-def check_secret_key(settings: Settings) -> Finding:
-    """Check the form of the key. A later check compares the key with the database."""
-    if settings.secret_key is None:
-        return Finding(
-            "secret key",
-            "fail",
-            "RUNWARD_SECRET_KEY is missing",
-            "Set the same value of 32 characters or more for every process. If "
-            "this database is already in use, set the value that was used before. "
-            "Otherwise, create one: openssl rand -hex 32",
-        )
-    if len(set(settings.secret_key.get_secret_value())) < 10:
-        return Finding(
-            "secret key",
-            "warn",
-            "RUNWARD_SECRET_KEY has few different characters, so it is easy to guess",
-            "Create a random key before you store data with this one: openssl rand -hex 32",
-        )
-    return Finding("secret key", "ok", "RUNWARD_SECRET_KEY is set")
 
 
 def _check_ports(settings: Settings) -> Finding:
@@ -244,7 +211,7 @@ async def check_database(
             try:
                 shown = read_url(url).location
             except OperatorError as error:
-                yield _create_failure("database", error)
+                yield create_failure("database", error)
                 return
         database = open_database(url, pool_size=1, through_pgbouncer=settings.pgbouncer)
         stack.push_async_callback(database.close)
@@ -253,7 +220,7 @@ async def check_database(
                 yield finding
             await inspect(database)
         except OperatorError as error:
-            yield _create_failure("database", error)
+            yield create_failure("database", error)
             yield check_secret_key(settings)
         except DATABASE_ERRORS as error:
             yield Finding(
@@ -277,12 +244,12 @@ async def _check_reachable(
             yield await _check_clock(tx)
             await readiness.check_schema(tx)
     except UnmigratedDatabaseError as error:
-        yield _create_failure("migrations", error)
+        yield create_failure("migrations", error)
         yield check_secret_key(settings)
         return
     yield Finding("migrations", "ok", "the schema has the revision of this version or a newer one")
-    async with database.pool.connect() as tx:
-        yield await _check_secret_key(settings, tx)
+    async for finding in check_keys(settings, database):
+        yield finding
     async with database.pool.connect() as tx:
         known = await tool_registry.list_webhook_tools(tx, MAX_TOOLS)
     async for finding in _check_tools(settings, known):
@@ -305,23 +272,6 @@ async def _check_clock(tx: Tx) -> Finding:
         "Synchronize both clocks with NTP (with systemd: `timedatectl set-ntp "
         "true`). Tools reject signatures with a wrong time.",
     )
-
-
-async def _check_secret_key(settings: Settings, tx: Tx) -> Finding:
-    finding = check_secret_key(settings)
-    if settings.secret_key is None:
-        return finding
-    try:
-        await readiness.check_database(tx, Vault(settings.secret_key.get_secret_value()))
-    except WrongSecretKeyError as error:
-        return _create_failure("secret key", error)
-    except UnmigratedDatabaseError:  # no process has used this database yet
-        pass
-    if settings.database_url is None:
-        return Finding(
-            "secret key", "ok", "the stored key can decrypt the secrets of this database"
-        )
-    return finding
 
 
 async def _check_tools(
@@ -383,12 +333,6 @@ async def _check_tool(egress: Egress, tool: WebhookToolAddress) -> Finding | Non
         f"{tool.name} at {tool.url.partition('?')[0]} does not answer: {answer.detail}",
         f"Start the tool, or correct its URL: runward tools update {tool.name} --to URL",
     )
-
-
-def _create_failure(check: str, error: OperatorError) -> Finding:
-    """Return a failure: the error's first sentence is the detail, and the rest is the remedy."""
-    detail, _, remedy = str(error).partition(". ")
-    return Finding(check, "fail", detail, remedy)
 
 
 def describe_error(error: BaseException) -> str:

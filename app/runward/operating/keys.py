@@ -1,30 +1,20 @@
 """`runward keys --on-database`: manage API keys before a key for the API exists."""
 
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from runward.api.registry.key_models import MAX_NAME_LENGTH, Key
 from runward.cli.connection import JsonBody
 from runward.cli.keys import print_created, print_keys, print_revoked
-from runward.domain.ids import Prefix, parse_id
+from runward.domain.audit import AuditAction
+from runward.domain.ids import Prefix, ProjectId, parse_id
 from runward.domain.json import clean_text
 from runward.domain.registry.scopes import Scope
-from runward.operating.environment import (
-    ensure_secret_key,
-    read_database_url,
-    read_settings,
-    run_command,
-    stop,
-)
-from runward.quickstart.local_secrets import load_secret_key
-from runward.settings import Settings
-from runward.store import migrations, readiness
-from runward.store.access import keys
-from runward.store.access.vault import Vault
-from runward.store.postgres import embedded
-from runward.store.postgres.db import Tx, check_safety, open_database
+from runward.operating.deployment import open_deployment
+from runward.operating.environment import read_settings, run_command, stop
+from runward.store.access import audit, keys
+from runward.store.access.audit import OPERATOR, AuditChange
+from runward.store.postgres.db import Tx
 
 
 def create_key(
@@ -43,19 +33,23 @@ def create_key(
         expires = None
         if expires_in_days is not None:
             expires = datetime.now(UTC) + timedelta(days=expires_in_days)
-        async with _open_database(read_settings()) as (tx, vault):
+        async with (
+            open_deployment(read_settings()) as (database, ring),
+            database.pool.begin() as tx,
+        ):
             await keys.ensure_default_project(tx)
             if await keys.get_project(tx, _parse_project(project)) is None:
                 stop(f"The project {project} does not exist.")
             key = await keys.add_key(
                 tx,
-                vault,
+                ring.vault,
                 _parse_project(project),
                 name=name,
                 scopes=tuple(dict.fromkeys(scopes or map(str, Scope))),
                 secret=secret,
                 expires_at=expires,
             )
+            await _record(tx, _parse_project(project), AuditAction.KEY_CREATED, None, key)
         print_created(_encode_key(key) | {"key": secret}, as_json=as_json)
 
     run_command(create())
@@ -65,7 +59,7 @@ def list_keys(*, project: str, limit: int, as_json: bool) -> None:
     """List the keys without their secrets."""
 
     async def listed() -> None:
-        async with _open_database(read_settings()) as (tx, _):
+        async with open_deployment(read_settings()) as (database, _), database.pool.begin() as tx:
             found = await keys.list_keys(
                 tx, _parse_project(project), after=None, limit=limit, descending=True
             )
@@ -79,10 +73,13 @@ def revoke_key(*, key_id: str, project: str, as_json: bool) -> None:
 
     async def revoke() -> None:
         wanted = parse_id(Prefix.KEY, key_id)
-        key = None
-        async with _open_database(read_settings()) as (tx, _):
+        key = former = None
+        async with open_deployment(read_settings()) as (database, _), database.pool.begin() as tx:
             if wanted is not None:
+                former = await keys.get_key(tx, _parse_project(project), wanted, lock=True)
                 key = await keys.revoke_key(tx, _parse_project(project), wanted)
+            if key is not None and former is not None and former.revoked_at is None:
+                await _record(tx, _parse_project(project), AuditAction.KEY_REVOKED, former, key)
         if key is None:
             stop(f"The project has no API key with the ID {key_id}.")
         print_revoked(_encode_key(key), as_json=as_json)
@@ -90,27 +87,14 @@ def revoke_key(*, key_id: str, project: str, as_json: bool) -> None:
     run_command(revoke())
 
 
-@asynccontextmanager
-async def _open_database(settings: Settings) -> AsyncGenerator[tuple[Tx, Vault]]:
-    """Open a transaction on the database in DATABASE_URL or on the embedded database. `serve` may
-    use the embedded database at the same time."""
-    async with AsyncExitStack() as stack:
-        if settings.database_url is None:
-            data_dir = embedded.resolve_data_dir(settings.data_dir)
-            server = await embedded.start(data_dir, report=lambda _: None)
-            stack.push_async_callback(server.stop)
-            url, secret = server.url, settings.secret_key or load_secret_key(data_dir)
-            await migrations.upgrade(url, secret.get_secret_value())
-        else:
-            url, secret = read_database_url(settings), ensure_secret_key(settings).secret_key
-        assert secret is not None
-        database = open_database(url, pool_size=1, through_pgbouncer=settings.pgbouncer)
-        stack.push_async_callback(database.close)
-        await check_safety(database)  # its error explains why the connection fails
-        tx = await stack.enter_async_context(database.pool.begin())
-        vault = Vault(secret.get_secret_value())
-        await readiness.prepare_database(tx, vault)
-        yield tx, vault
+async def _record(
+    tx: Tx, project_id: ProjectId, action: AuditAction, former: keys.Key | None, key: keys.Key
+) -> None:
+    """Record the change in the audit log. The actor is the operator, because there is no API
+    key."""
+    before, shown = former and _encode_key(former), _encode_key(key)
+    change = AuditChange(action, shown["id"], before=before, after=shown)
+    await audit.append(tx, project_id, OPERATOR, change)
 
 
 def _encode_key(key: keys.Key) -> JsonBody:

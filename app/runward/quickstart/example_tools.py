@@ -9,14 +9,12 @@ import fcntl
 import importlib.util
 import os
 import threading
-from collections.abc import AsyncGenerator, Generator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
-
-from pydantic import SecretStr
 
 from runward.domain.json import parse
 from runward.domain.registry.tools import ToolSpec
@@ -24,6 +22,8 @@ from runward.store import readiness
 from runward.store.access import keys
 from runward.store.access.keys import DEFAULT_PROJECT
 from runward.store.access.vault import Vault
+from runward.store.data_keys.key_ring import KeyRing
+from runward.store.data_keys.secret_keys import open_providers
 from runward.store.postgres.db import Tx, open_database
 from runward.store.registry import tool_registry
 from runward.store.registry.tool_registry import RegisteredTool
@@ -40,7 +40,7 @@ METADATA_MARK: Final = "runward_example"
 
 @asynccontextmanager
 async def serve_example_tools(
-    database_url: str, secret_key: SecretStr, data_dir: Path, *, prefer_port: int
+    database_url: str, secret_keys: Sequence[str], data_dir: Path, *, prefer_port: int
 ) -> AsyncGenerator[str | None]:
     """Yield the address of the tool server. Yield None if users registered tools with all of these
     names, or if another process on the same data folder serves the tools. The previous port is
@@ -49,7 +49,7 @@ async def serve_example_tools(
         if not first:
             yield None
             return
-        async with _serve(database_url, secret_key, prefer_port) as address:
+        async with _serve(database_url, secret_keys, prefer_port) as address:
             yield address
 
 
@@ -71,13 +71,13 @@ def _lock_folder(data_dir: Path) -> Generator[bool]:
 
 @asynccontextmanager
 async def _serve(
-    database_url: str, secret_key: SecretStr, prefer_port: int
+    database_url: str, secret_keys: Sequence[str], prefer_port: int
 ) -> AsyncGenerator[str | None]:
-    vault = Vault(secret_key.get_secret_value())
     database = open_database(database_url, pool_size=1)
     secrets: dict[str, tuple[str, ...]] = {}
     server = None
     try:
+        vault = await KeyRing(database, open_providers(secret_keys)).open()
         async with database.pool.begin() as tx:
             await readiness.prepare_database(tx, vault)
             await keys.ensure_default_project(tx)

@@ -80,7 +80,7 @@ async def _prepare_embedded(
         progress.start_step("Registering the example tools")
         serving = example_tools.serve_example_tools(
             server.url,
-            secret_key,
+            settings.list_secret_keys(),
             data_dir,
             prefer_port=settings.port + 1 if settings.port else 0,
         )

@@ -185,9 +185,12 @@ async def count_budgets(tx: Tx, project_id: ProjectId) -> int:
     return (await tx.execute(query)).scalar_one()
 
 
-async def get_budget(tx: Tx, project_id: ProjectId, budget_id: UUID) -> StoredBudget | None:
-    row = await tx.execute(select(*_COLUMNS).where(*_identify(project_id, budget_id)))
-    found = row.one_or_none()
+async def get_budget(
+    tx: Tx, project_id: ProjectId, budget_id: UUID, *, lock: bool = False
+) -> StoredBudget | None:
+    """Return the budget, or None if it does not exist. `lock`: until the transaction ends."""
+    query = select(*_COLUMNS).where(*_identify(project_id, budget_id))
+    found = (await tx.execute(query.with_for_update() if lock else query)).one_or_none()
     return None if found is None else _read(found)
 
 

@@ -10,6 +10,7 @@ from alembic import command, op
 from alembic.config import Config
 from sqlalchemy import JSON, Column, Connection, TextClause, text
 
+from runward.store.data_keys.secret_keys import read_local_key
 from runward.store.readiness import MIGRATIONS
 
 _SET_LOCK_TIMEOUT = "SET lock_timeout = '1s'"
@@ -27,7 +28,7 @@ def run_scripts(connection: Connection, secret_key: str | None, to: str) -> None
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
-    config.attributes["secret_key"] = secret_key
+    config.attributes["secret_key"] = secret_key and read_local_key(secret_key)
     command.upgrade(config, to)
 
 

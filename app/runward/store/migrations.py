@@ -43,8 +43,9 @@ async def upgrade(
     """Migrate the database to the newest revision. Return at once if the database has it. Wait if
     another process migrates.
 
-    `secret_key`: for migrations that encrypt stored values. `revision`: another revision, for
-    tests. `variable`: the variable that contains the address, for messages. Raises OperatorError.
+    `secret_key`: the value of RUNWARD_SECRET_KEY, for migrations that encrypt stored values.
+    `revision`: another revision, for tests. `variable`: the variable that contains the address,
+    for messages. Raises OperatorError.
     If stored values must be encrypted, raises SecretKeyNeededError without a key and
     WrongSecretKeyError with a wrong key.
     """

@@ -27,7 +27,7 @@ MIGRATIONS: Final = _WHEEL if _WHEEL.is_dir() else _CHECKOUT
 would belong to another package."""
 
 _CANARY: Final = "runward"
-_COLUMN: Final = "deployment.canary"
+CANARY_COLUMN: Final = "deployment.canary"
 _REVISION_PATTERN: Final = re.compile(
     r'^revision = "(?P<own>\w+)"\ndown_revision = (?:None|"(?P<down>\w+)")$', re.MULTILINE
 )
@@ -46,21 +46,21 @@ class UnmigratedDatabaseError(OperatorError):
 
 
 class WrongSecretKeyError(OperatorError):
-    """RUNWARD_SECRET_KEY is not the key that this database was first used with."""
+    """The configured secret keys cannot decrypt the data keys of this database."""
 
-    def __init__(self) -> None:
+    def __init__(self, reason: str = "") -> None:
         super().__init__(
-            "RUNWARD_SECRET_KEY is not the key that this database was first used with. Set the key"
-            ' that the other processes have. If it is lost, see "The secret key" in'
-            " docs/how-to/deploying.md."
+            f"RUNWARD_SECRET_KEY is not the secret key of this database{reason}. Set the key that"
+            " the other processes have in RUNWARD_SECRET_KEY or RUNWARD_PREVIOUS_SECRET_KEYS. If it"
+            ' is lost, see "If the secret key is lost" in docs/how-to/rotate-the-secret-key.md.'
         )
 
 
 async def prepare_database(tx: Tx, vault: Vault) -> None:
-    """Check the schema and the secret key when a process starts. The first start stores the canary
-    that later starts decrypt. Raises UnmigratedDatabaseError and WrongSecretKeyError."""
+    """Check the schema and the keys when a process starts. The first start stores the canary that
+    later starts decrypt. Raises UnmigratedDatabaseError and WrongSecretKeyError."""
     await check_schema(tx)
-    canary = vault.seal(_CANARY, column=_COLUMN, project_id=DEFAULT_PROJECT, row="")
+    canary = vault.seal(_CANARY, column=CANARY_COLUMN, project_id=DEFAULT_PROJECT, row="")
     await tx.execute(upsert(deployment).values(canary=canary).on_conflict_do_nothing())
     await check_database(tx, vault)
     await _continue_log(tx)
@@ -88,7 +88,7 @@ async def check_schema(tx: Tx) -> None:
 
 
 async def check_database(tx: Tx, vault: Vault) -> None:
-    """Check that the database accepts writes, and check the schema and the secret key. Raises
+    """Check that the database accepts writes, and check the schema and the keys. Raises
     UnmigratedDatabaseError, WrongSecretKeyError and DATABASE_ERRORS."""
     row = await _read_state(tx, _LOCK_STATE)
     if row is None:
@@ -97,15 +97,22 @@ async def check_database(tx: Tx, vault: Vault) -> None:
             "Restart this process."
         )
     _check_revision(row.revision)
-    check_secret_key(vault, row.canary)
+    check_canary(vault, row.canary)
 
 
-def check_secret_key(vault: Vault, canary: bytes) -> None:
+def check_canary(vault: Vault, canary: bytes) -> None:
     """Check that the vault decrypts the canary. Raises WrongSecretKeyError."""
+    if not is_canary(vault, canary):
+        raise WrongSecretKeyError
+
+
+def is_canary(vault: Vault, canary: bytes) -> bool:
+    """Return whether the vault decrypts the canary."""
     try:
-        vault.open(canary, column=_COLUMN, project_id=DEFAULT_PROJECT, row="")
+        vault.open(canary, column=CANARY_COLUMN, project_id=DEFAULT_PROJECT, row="")
     except SecretUnreadableError:
-        raise WrongSecretKeyError from None
+        return False
+    return True
 
 
 @cache

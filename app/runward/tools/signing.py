@@ -41,9 +41,12 @@ def end_of_overlap(former_seconds: float | None) -> float:
     return inf if former_seconds is None else monotonic() + former_seconds
 
 
-def valid_secrets(secrets: tuple[str, ...], overlap_ends: float) -> tuple[str, ...]:
-    """Return the secrets that sign now. Callers cache the tuple and call this for each use."""
-    return secrets if monotonic() < overlap_ends else secrets[:1]
+def valid_secrets(
+    secrets: tuple[str, ...], overlap_ends: float, current: int = 1
+) -> tuple[str, ...]:
+    """Return the secrets that sign now. After the overlap, these are the first `current` secrets.
+    Callers cache the tuple and call this for each use."""
+    return secrets if monotonic() < overlap_ends else secrets[:current]
 
 
 def signed_headers(

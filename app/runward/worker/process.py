@@ -13,6 +13,7 @@ from runward.worker.leases import Heartbeat
 from runward.worker.main import Worker
 from runward.worker.presence import Presence
 from runward.worker.reaper import Reaper
+from runward.worker.reencryption import Reencryption
 from runward.worker.schedules import ScheduleWorker, StartSlot
 
 log = structlog.get_logger()
@@ -85,6 +86,7 @@ def _build_reaper(worker: Worker, deliveries: DeliveryWorker, schedules: Schedul
         services.queue.quarantine,
         worker.lease,
         Cleaner(services.storage.database, services.retention),
+        Reencryption(services.storage.database, services.key_ring),
         enqueue_notices=services.queue.notify_tools,
         wake_deliveries=deliveries.wake,
         wake_schedules=schedules.wake,

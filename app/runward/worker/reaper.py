@@ -30,6 +30,7 @@ from runward.store.runs.sweep import DueAnswer, SweepKind
 from runward.store.schedules import slots
 from runward.store.webhooks import outbox
 from runward.worker.cleaner import Cleaner
+from runward.worker.reencryption import Reencryption
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -53,6 +54,7 @@ class Reaper:
         quarantine: Quarantine,
         lease: timedelta,
         cleaner: Cleaner,
+        reencryption: Reencryption,
         *,
         enqueue_notices: Callable[[Iterable[AbandonedCall]], None],
         wake_deliveries: Callable[[], None],
@@ -64,6 +66,7 @@ class Reaper:
         self._lease = lease
         self._tell = enqueue_notices
         self._cleaner = cleaner
+        self._reencryption = reencryption
         self._wake_deliveries = wake_deliveries
         self._sweeps = random.randrange(CLEAN_EVERY)  # noqa: S311  # workers take turns
         self._wake_schedules = wake_schedules
@@ -80,6 +83,7 @@ class Reaper:
                 if self._sweeps % CLEAN_EVERY == 0 and self._cleaner.is_done:
                     await self._cleaner.begin()
                 await self._past_timeouts(self._clean)
+                await self._past_timeouts(self._reencrypt)
             except DATABASE_ERRORS as error:
                 if not is_outage(error):
                     raise
@@ -195,6 +199,10 @@ class Reaper:
 
     async def _clean(self) -> bool:
         await self._cleaner.step()
+        return False
+
+    async def _reencrypt(self) -> bool:
+        await self._reencryption.step()
         return False
 
     async def _start_slots(self) -> bool:

@@ -402,6 +402,108 @@ class ApproveDecision(TypedDict):
     """How the approval applies to later calls. Null: it applies only to this call."""
 
 
+class AuditActor(TypedDict):
+    """Who changed the resource."""
+    type: ActorType
+    """`key`: a request with an API key. `console_session`: a person in the console. `operator`:
+    a command on the database, or the configuration of the deployment."""
+    id: str | None
+    """ID of the API key. For a console session, the key that the person signed in with. Null for
+    operators."""
+    name: str | None
+    """Name of the API key. Null for operators."""
+
+
+class AuditEntry(TypedDict):
+    """A change of a resource of the project. The entries form a chain: each hash covers the hash
+    of the entry before it."""
+    id: str
+    """ID of the entry."""
+    object: Literal['audit_entry']
+    """Always `audit_entry`."""
+    project_id: str
+    """ID of the project."""
+    number: int
+    """Number of the entry in the chain of the project. It starts at 1 and has no gaps."""
+    created_at: str
+    """When the resource was changed."""
+    actor: AuditActor
+    ip_address: str | None
+    """IP address of the client. Null outside of requests."""
+    request_id: str | None
+    """ID of the request, as in its `X-Request-Id` header. Null outside of requests."""
+    action: str
+    """Type of the resource, and what happened to it, such as `agent.updated`. Later versions add
+    actions."""
+    resource: AuditedResource
+    run_id: str | None
+    """ID of the run that the entry belongs to. If the content of the run is erased, `before`,
+    `after` and `salt` become null."""
+    before: JsonObject | None
+    """The resource before the change, without secrets. For an update, only the fields that
+    changed. A field of more than 16 KiB is replaced by its digest. Null for a creation, or if
+    it was erased."""
+    after: JsonObject | None
+    """The resource after the change, like `before`. Null for a deletion, or if it was erased."""
+    salt: str | None
+    """Random text in the digests of `before` and `after`. Null if they are null."""
+    before_digest: str | None
+    """SHA-256 of the canonical JSON of `[salt, before]`. Null if there was no `before`."""
+    after_digest: str | None
+    """SHA-256 of the canonical JSON of `[salt, after]`. Null if there was no `after`."""
+    previous_hash: str | None
+    """`hash` of the previous entry of the project. Null for the first entry."""
+    hash: str
+    """SHA-256 of the canonical JSON of this entry without `before`, `after`, `salt` and `hash`."""
+
+
+class AuditEntryList(TypedDict):
+    """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
+    page, pass `first_id` as `before`."""
+    object: Literal['list']
+    """Always `list`."""
+    data: list[AuditEntry]
+    """Items of the page, in the requested order."""
+    first_id: str | None
+    """Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item,
+    or of the last resource that a search examined. Null if the page is empty and no search
+    can continue."""
+    last_id: str | None
+    """Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of
+    the last resource that a search examined. Null if the page is empty and no search can
+    continue."""
+    has_more: bool
+    """Whether there are more items after this page. If the request contains `before`, whether
+    there are more items before this page."""
+
+
+class AuditHead(TypedDict):
+    """The ends of the project's chain. Compare them with an export to notice that entries are
+    missing at its end or at its beginning."""
+    object: Literal['audit_head']
+    """Always `audit_head`."""
+    number: int
+    """Number of the last entry. 0 if there are no entries."""
+    hash: str | None
+    """`hash` of the last entry. Null if there are no entries."""
+    removed_number: int
+    """Number of the last entry that retention has removed. 0 if it has removed none."""
+    removed_hash: str | None
+    """`hash` of the last entry that retention has removed. It is the `previous_hash` of the
+    oldest entry. Null if retention has removed none."""
+
+
+class AuditedResource(TypedDict):
+    """The resource that was changed."""
+    type: str
+    """Type of the resource, such as `agent` or `webhook_endpoint`."""
+    id: str
+    """ID of the resource, or its name if it has no ID."""
+    version: int | None
+    """Version of the resource after the change. After a deletion, the last version. Null for
+    resources without versions."""
+
+
 class Budget(TypedDict):
     """A limit of the cost of model requests in each day or month."""
     id: str
@@ -728,12 +830,12 @@ class ChildToolOutputInput(TypedDict):
 class ClassPreview(TypedDict):
     """The rows of one class that Runward would remove now."""
     rows: int
-    """Number of runs, events, tool calls or deliveries."""
+    """Number of runs, events, tool calls, deliveries or audit entries."""
     more: bool
     """Whether there are more rows than were counted. Runward counts about 10,000."""
     oldest_at: str | None
-    """End of the oldest of these runs, or creation of the oldest of these deliveries. Null if
-    there are none."""
+    """End of the oldest of these runs, or creation of the oldest of these deliveries or audit
+    entries. Null if there are none."""
 
 
 class ClassRetention(TypedDict):
@@ -3355,6 +3457,8 @@ class PutRetention(TypedDict):
     """Arguments and results of tool calls, and reasoning of models, after the end of the run."""
     deliveries: NotRequired[int | None]
     """Webhook deliveries, after their creation."""
+    audit: NotRequired[int | None]
+    """Entries of the audit log, after their creation."""
 
 
 class PutSecret(TypedDict):
@@ -4624,6 +4728,8 @@ class Retention(TypedDict):
     """Arguments and results of tool calls, and reasoning of models, after the end of the run."""
     deliveries: ClassRetention
     """Webhook deliveries, after their creation."""
+    audit: ClassRetention
+    """Entries of the audit log, after their creation."""
 
 
 class RetentionPreview(TypedDict):
@@ -4639,6 +4745,8 @@ class RetentionPreview(TypedDict):
     """Tool calls that would lose their arguments and results."""
     deliveries: ClassPreview
     """Webhook deliveries that would be deleted."""
+    audit: ClassPreview
+    """Entries of the audit log that would be deleted."""
 
 
 class Retry(TypedDict):
@@ -7301,6 +7409,38 @@ class ListLegalHoldsQuery(TypedDict):
     """Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`."""
 
 
+class ListAuditLogQuery(TypedDict):
+    """The query of `list_audit_log`."""
+    limit: NotRequired[int]
+    """Maximum number of items to return. Default: 20."""
+    after: NotRequired[str]
+    """Return the page that follows this cursor. Use the `last_id` of a page."""
+    before: NotRequired[str]
+    """Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with
+    `after`."""
+    order: NotRequired[SortOrder]
+    """Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`."""
+    action: NotRequired[AuditAction]
+    """Return only entries with this action."""
+    actor_id: NotRequired[str]
+    """Return only changes by this API key."""
+    resource_type: NotRequired[str]
+    """Return only changes of resources of this type."""
+    resource_id: NotRequired[str]
+    """Return only changes of resources with this ID or name."""
+    created_after: NotRequired[str]
+    """Return only entries created at or after this time."""
+    created_before: NotRequired[str]
+    """Return only entries created before this time."""
+
+
+class ExportAuditLogQuery(TypedDict):
+    """The query of `export_audit_log`."""
+    after: NotRequired[int]
+    """Return the entries after this number. Use the number of the last entry of the previous
+    export. Default: 0."""
+
+
 class ListBudgetsQuery(TypedDict):
     """The query of `list_budgets`."""
     limit: NotRequired[int]
@@ -7357,6 +7497,11 @@ ActionType: TypeAlias = "Literal['approval', 'resolve', 'tool_result']"
 """What a tool call waits for: a decision (`approval`), a record of its outcome (`resolve`),
 or a result (`tool_result`). Later versions may add values."""
 
+ActorType: TypeAlias = "Literal['key', 'console_session', 'operator']"
+"""Who changed something. `key`: a request with an API key. `console_session`: a person in
+the console. `operator`: a command on the database, or the configuration of the
+deployment. Later versions may add values."""
+
 AgentKind: TypeAlias = "Literal['llm', 'sequential', 'parallel', 'loop']"
 """Kind of an agent: `llm` calls a model, and the other kinds are workflows that run other
 agents. Later versions may add values."""
@@ -7369,6 +7514,9 @@ ApprovalStatus: TypeAlias = "Literal['pending', 'approved', 'rejected', 'edited'
 and `responded`: a person has decided. `expired`: nobody decided in time. `cancelled`: the
 run ended first. `superseded`: the tool changed, and Runward created a new approval. Later
 versions may add values."""
+
+AuditAction: TypeAlias = "Literal['agent.created', 'agent.updated', 'agent.deleted', 'approval.approved', 'approval.edited', 'approval.rejected', 'approval.responded', 'budget.created', 'budget.updated', 'budget.deleted', 'console_session.created', 'console_session.refused', 'console_session.deleted', 'erasure.created', 'key.created', 'key.revoked', 'legal_hold.created', 'legal_hold.updated', 'legal_hold.deleted', 'limits.updated', 'mcp_server.created', 'mcp_server.updated', 'mcp_server.refreshed', 'mcp_server.deleted', 'mcp_server.login_started', 'mcp_server.logged_out', 'policy.updated', 'project.created', 'retention.updated', 'run.cancelled', 'run.erased', 'schedule.created', 'schedule.updated', 'schedule.deleted', 'secret.created', 'secret.updated', 'secret.deleted', 'session.deleted', 'session.item_deleted', 'signing_secret.rotated', 'tool.created', 'tool.updated', 'tool.deleted', 'tool.secret_rotated', 'tool_call.resolved', 'webhook_endpoint.created', 'webhook_endpoint.updated', 'webhook_endpoint.deleted', 'webhook_endpoint.secret_rotated']"
+"""What happened: the type of the resource, and a verb."""
 
 AuthMethod: TypeAlias = "Literal['client_secret_basic', 'client_secret_post']"
 """How a client secret is sent to an authorization server."""
@@ -7638,11 +7786,11 @@ ScheduleOverlap: TypeAlias = "Literal['skip', 'queue', 'replace']"
 
 Scope: TypeAlias = "Literal['runs:read', 'runs:write', 'tools:write', 'approvals:decide', 'admin']"
 """Permission of an API key. `runs:read`: read all resources except API keys, webhook
-endpoints, limits, the retention and legal holds. `runs:write`: start, change and erase
-runs and sessions. `tools:write`: change tools, agents, MCP servers, secrets, and the
-policy. `approvals:decide`: decide on approvals and record unknown outcomes. `admin`:
-manage API keys, webhook endpoints, limits, the retention and legal holds. Later versions
-may add values."""
+endpoints, budgets, limits, the retention, legal holds and the audit log. `runs:write`:
+start, change and erase runs and sessions. `tools:write`: change tools, agents, MCP
+servers, secrets, and the policy. `approvals:decide`: decide on approvals and record
+unknown outcomes. `admin`: manage API keys, webhook endpoints, budgets, limits, the
+retention and legal holds, and read the audit log. Later versions may add values."""
 
 SessionItem: TypeAlias = 'SessionMessageItem | SessionToolCallItem | SessionToolResultItem | SessionReasoningItem | SessionHostedCallItem'
 """An item of a conversation. Later versions may add types. Clients must ignore unknown

@@ -1770,6 +1770,74 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/audit_log": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the audit log
+         * @description List the changes of the project's resources, newest first. The cursors `first_id` and
+         *     `last_id` are numbers of entries.
+         *
+         *     Requires the scope `admin`.
+         */
+        get: operations["list_audit_log"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/audit_log/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export the audit log
+         * @description Export all entries as JSON Lines, in the order of their numbers. Runward sends them while it
+         *     reads them. To verify the file, use `runward audit verify`.
+         *
+         *     Requires the scope `admin`.
+         */
+        get: operations["export_audit_log"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/audit_log/head": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the ends of the audit log
+         * @description Get the hash of the last entry, and of the last entry that retention has removed.
+         *
+         *     Requires the scope `admin`.
+         */
+        get: operations["get_audit_head"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/budgets": {
         parameters: {
             query?: never;
@@ -2153,6 +2221,12 @@ export interface components {
             /** @description Name of the API key. A revoked key keeps its name. */
             name: string;
         };
+        /**
+         * @description Who changed something. `key`: a request with an API key. `console_session`: a person in the
+         *     console. `operator`: a command on the database, or the configuration of the deployment. Later versions may add values.
+         * @enum {string}
+         */
+        ActorType: "key" | "console_session" | "operator";
         /**
          * @description A registered agent in its current version.
          * @example {
@@ -2943,6 +3017,221 @@ export interface components {
             remember?: components["schemas"]["RememberOptions"] | null;
         };
         /**
+         * @description What happened: the type of the resource, and a verb.
+         * @enum {string}
+         */
+        AuditAction: "agent.created" | "agent.updated" | "agent.deleted" | "approval.approved" | "approval.edited" | "approval.rejected" | "approval.responded" | "budget.created" | "budget.updated" | "budget.deleted" | "console_session.created" | "console_session.refused" | "console_session.deleted" | "erasure.created" | "key.created" | "key.revoked" | "legal_hold.created" | "legal_hold.updated" | "legal_hold.deleted" | "limits.updated" | "mcp_server.created" | "mcp_server.updated" | "mcp_server.refreshed" | "mcp_server.deleted" | "mcp_server.login_started" | "mcp_server.logged_out" | "policy.updated" | "project.created" | "retention.updated" | "run.cancelled" | "run.erased" | "schedule.created" | "schedule.updated" | "schedule.deleted" | "secret.created" | "secret.updated" | "secret.deleted" | "session.deleted" | "session.item_deleted" | "signing_secret.rotated" | "tool.created" | "tool.updated" | "tool.deleted" | "tool.secret_rotated" | "tool_call.resolved" | "webhook_endpoint.created" | "webhook_endpoint.updated" | "webhook_endpoint.deleted" | "webhook_endpoint.secret_rotated";
+        /** @description Who changed the resource. */
+        AuditActor: {
+            /**
+             * @description `key`: a request with an API key. `console_session`: a person in the console. `operator`: a
+             *     command on the database, or the configuration of the deployment.
+             */
+            type: components["schemas"]["ActorType"];
+            /**
+             * @description ID of the API key. For a console session, the key that the person signed in with. Null for
+             *     operators.
+             */
+            id: string | null;
+            /** @description Name of the API key. Null for operators. */
+            name: string | null;
+        };
+        /**
+         * @description A change of a resource of the project. The entries form a chain: each hash covers the hash of
+         *     the entry before it.
+         * @example {
+         *       "id": "aud_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+         *       "object": "audit_entry",
+         *       "project_id": "proj_00000000000000000000000000000000",
+         *       "number": 42,
+         *       "created_at": "2026-11-02T09:30:00.125000Z",
+         *       "actor": {
+         *         "type": "key",
+         *         "id": "key_019a5f1e5c1b7f3a8d2e4c6b8a0f1e3d",
+         *         "name": "deploy"
+         *       },
+         *       "ip_address": "192.0.2.7",
+         *       "request_id": "req_5c0e3f6a7b9d4e1f8a2b3c4d5e6f7a8b",
+         *       "action": "agent.updated",
+         *       "resource": {
+         *         "type": "agent",
+         *         "id": "clerk",
+         *         "version": 2
+         *       },
+         *       "run_id": null,
+         *       "before": {
+         *         "model": "openai:gpt-5",
+         *         "version": 1
+         *       },
+         *       "after": {
+         *         "model": "openai:gpt-5-mini",
+         *         "version": 2
+         *       },
+         *       "salt": "9f86d081884c7d659a2feaa0c55ad015",
+         *       "before_digest": "sha256:6c1a9f0e2b7d4c5f8a3e1d0b9c8f7a6e5d4c3b2a1f0e9d8c7b6a5f4e3d2c1b0a",
+         *       "after_digest": "sha256:6c1a9f0e2b7d4c5f8a3e1d0b9c8f7a6e5d4c3b2a1f0e9d8c7b6a5f4e3d2c1b0a",
+         *       "previous_hash": "sha256:6c1a9f0e2b7d4c5f8a3e1d0b9c8f7a6e5d4c3b2a1f0e9d8c7b6a5f4e3d2c1b0a",
+         *       "hash": "sha256:6c1a9f0e2b7d4c5f8a3e1d0b9c8f7a6e5d4c3b2a1f0e9d8c7b6a5f4e3d2c1b0a"
+         *     }
+         */
+        AuditEntry: {
+            /** @description ID of the entry. */
+            id: string;
+            /**
+             * @description Always `audit_entry`.
+             * @default audit_entry
+             * @constant
+             */
+            object: "audit_entry";
+            /** @description ID of the project. */
+            project_id: string;
+            /** @description Number of the entry in the chain of the project. It starts at 1 and has no gaps. */
+            number: number;
+            /**
+             * Format: date-time
+             * @description When the resource was changed.
+             */
+            created_at: string;
+            actor: components["schemas"]["AuditActor"];
+            /** @description IP address of the client. Null outside of requests. */
+            ip_address: string | null;
+            /** @description ID of the request, as in its `X-Request-Id` header. Null outside of requests. */
+            request_id: string | null;
+            /**
+             * @description Type of the resource, and what happened to it, such as `agent.updated`. Later
+             *     versions add actions.
+             */
+            action: string;
+            resource: components["schemas"]["AuditedResource"];
+            /**
+             * @description ID of the run that the entry belongs to. If the content of the run is erased, `before`,
+             *     `after` and `salt` become null.
+             */
+            run_id: string | null;
+            /**
+             * @description The resource before the change, without secrets. For an update, only the fields that changed.
+             *     A field of more than 16 KiB is replaced by its digest. Null for a creation, or if it was
+             *     erased.
+             */
+            before: components["schemas"]["JsonObject"] | null;
+            /** @description The resource after the change, like `before`. Null for a deletion, or if it was erased. */
+            after: components["schemas"]["JsonObject"] | null;
+            /** @description Random text in the digests of `before` and `after`. Null if they are null. */
+            salt: string | null;
+            /** @description SHA-256 of the canonical JSON of `[salt, before]`. Null if there was no `before`. */
+            before_digest: string | null;
+            /** @description SHA-256 of the canonical JSON of `[salt, after]`. Null if there was no `after`. */
+            after_digest: string | null;
+            /** @description `hash` of the previous entry of the project. Null for the first entry. */
+            previous_hash: string | null;
+            /** @description SHA-256 of the canonical JSON of this entry without `before`, `after`, `salt` and `hash`. */
+            hash: string;
+        };
+        /**
+         * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
+         *     pass `first_id` as `before`.
+         * @example {
+         *       "object": "list",
+         *       "data": [
+         *         {
+         *           "id": "aud_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+         *           "object": "audit_entry",
+         *           "project_id": "proj_00000000000000000000000000000000",
+         *           "number": 42,
+         *           "created_at": "2026-11-02T09:30:00.125000Z",
+         *           "actor": {
+         *             "type": "key",
+         *             "id": "key_019a5f1e5c1b7f3a8d2e4c6b8a0f1e3d",
+         *             "name": "deploy"
+         *           },
+         *           "ip_address": "192.0.2.7",
+         *           "request_id": "req_5c0e3f6a7b9d4e1f8a2b3c4d5e6f7a8b",
+         *           "action": "agent.updated",
+         *           "resource": {
+         *             "type": "agent",
+         *             "id": "clerk",
+         *             "version": 2
+         *           },
+         *           "run_id": null,
+         *           "before": {
+         *             "model": "openai:gpt-5",
+         *             "version": 1
+         *           },
+         *           "after": {
+         *             "model": "openai:gpt-5-mini",
+         *             "version": 2
+         *           },
+         *           "salt": "9f86d081884c7d659a2feaa0c55ad015",
+         *           "before_digest": "sha256:6c1a9f0e2b7d4c5f8a3e1d0b9c8f7a6e5d4c3b2a1f0e9d8c7b6a5f4e3d2c1b0a",
+         *           "after_digest": "sha256:6c1a9f0e2b7d4c5f8a3e1d0b9c8f7a6e5d4c3b2a1f0e9d8c7b6a5f4e3d2c1b0a",
+         *           "previous_hash": "sha256:6c1a9f0e2b7d4c5f8a3e1d0b9c8f7a6e5d4c3b2a1f0e9d8c7b6a5f4e3d2c1b0a",
+         *           "hash": "sha256:6c1a9f0e2b7d4c5f8a3e1d0b9c8f7a6e5d4c3b2a1f0e9d8c7b6a5f4e3d2c1b0a"
+         *         }
+         *       ],
+         *       "first_id": "aud_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+         *       "last_id": "aud_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57",
+         *       "has_more": false
+         *     }
+         */
+        AuditEntryList: {
+            /**
+             * @description Always `list`.
+             * @default list
+             * @constant
+             */
+            object: "list";
+            /** @description Items of the page, in the requested order. */
+            data: components["schemas"]["AuditEntry"][];
+            /** @description Cursor for the previous page. Pass it as `before`. The cursor is the ID of the first item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            first_id: string | null;
+            /** @description Cursor for the next page. Pass it as `after`. The cursor is the ID of the last item, or of the last resource that a search examined. Null if the page is empty and no search can continue. */
+            last_id: string | null;
+            /** @description Whether there are more items after this page. If the request contains `before`, whether there are more items before this page. */
+            has_more: boolean;
+        };
+        /**
+         * @description The ends of the project's chain. Compare them with an export to notice that entries are
+         *     missing at its end or at its beginning.
+         * @example {
+         *       "object": "audit_head",
+         *       "number": 42,
+         *       "hash": "sha256:6c1a9f0e2b7d4c5f8a3e1d0b9c8f7a6e5d4c3b2a1f0e9d8c7b6a5f4e3d2c1b0a",
+         *       "removed_number": 0,
+         *       "removed_hash": null
+         *     }
+         */
+        AuditHead: {
+            /**
+             * @description Always `audit_head`.
+             * @default audit_head
+             * @constant
+             */
+            object: "audit_head";
+            /** @description Number of the last entry. 0 if there are no entries. */
+            number: number;
+            /** @description `hash` of the last entry. Null if there are no entries. */
+            hash: string | null;
+            /** @description Number of the last entry that retention has removed. 0 if it has removed none. */
+            removed_number: number;
+            /**
+             * @description `hash` of the last entry that retention has removed. It is the `previous_hash` of the oldest
+             *     entry. Null if retention has removed none.
+             */
+            removed_hash: string | null;
+        };
+        /** @description The resource that was changed. */
+        AuditedResource: {
+            /** @description Type of the resource, such as `agent` or `webhook_endpoint`. */
+            type: string;
+            /** @description ID of the resource, or its name if it has no ID. */
+            id: string;
+            /**
+             * @description Version of the resource after the change. After a deletion, the last version. Null for
+             *     resources without versions.
+             */
+            version: number | null;
+        };
+        /**
          * @description How a client secret is sent to an authorization server.
          * @enum {string}
          */
@@ -3575,13 +3864,13 @@ export interface components {
          *     }
          */
         ClassPreview: {
-            /** @description Number of runs, events, tool calls or deliveries. */
+            /** @description Number of runs, events, tool calls, deliveries or audit entries. */
             rows: number;
             /** @description Whether there are more rows than were counted. Runward counts about 10,000. */
             more: boolean;
             /**
-             * @description End of the oldest of these runs, or creation of the oldest of these deliveries. Null if there
-             *     are none.
+             * @description End of the oldest of these runs, or creation of the oldest of these deliveries or audit
+             *     entries. Null if there are none.
              */
             oldest_at: string | null;
         };
@@ -8182,6 +8471,8 @@ export interface components {
             tool_call_content?: number | null;
             /** @description Webhook deliveries, after their creation. */
             deliveries?: number | null;
+            /** @description Entries of the audit log, after their creation. */
+            audit?: number | null;
         };
         /**
          * @description The value of a secret. Runward encrypts the value, stores it, and never shows it again.
@@ -10102,6 +10393,12 @@ export interface components {
          *         "is_default": false,
          *         "default_days": 365,
          *         "max_days": 730
+         *       },
+         *       "audit": {
+         *         "days": 90,
+         *         "is_default": false,
+         *         "default_days": 365,
+         *         "max_days": 730
          *       }
          *     }
          */
@@ -10120,6 +10417,8 @@ export interface components {
             tool_call_content: components["schemas"]["ClassRetention"];
             /** @description Webhook deliveries, after their creation. */
             deliveries: components["schemas"]["ClassRetention"];
+            /** @description Entries of the audit log, after their creation. */
+            audit: components["schemas"]["ClassRetention"];
         };
         /**
          * @description The rows of each class that Runward would remove now. Runs under a legal hold are not
@@ -10145,6 +10444,11 @@ export interface components {
          *         "rows": 120,
          *         "more": false,
          *         "oldest_at": "2026-11-02T09:30:00.125000Z"
+         *       },
+         *       "audit": {
+         *         "rows": 120,
+         *         "more": false,
+         *         "oldest_at": "2026-11-02T09:30:00.125000Z"
          *       }
          *     }
          */
@@ -10163,6 +10467,8 @@ export interface components {
             tool_call_content: components["schemas"]["ClassPreview"];
             /** @description Webhook deliveries that would be deleted. */
             deliveries: components["schemas"]["ClassPreview"];
+            /** @description Entries of the audit log that would be deleted. */
+            audit: components["schemas"]["ClassPreview"];
         };
         /**
          * @description How many times Runward retries a call and how long it waits between attempts. Runward
@@ -11236,11 +11542,11 @@ export interface components {
         };
         /**
          * @description Permission of an API key. `runs:read`: read all resources except API keys, webhook
-         *     endpoints, limits, the retention and legal holds. `runs:write`: start, change and erase runs and
-         *     sessions. `tools:write`: change tools,
-         *     agents, MCP servers, secrets, and the policy. `approvals:decide`: decide on approvals and record
-         *     unknown outcomes. `admin`: manage API keys, webhook endpoints, limits, the
-         *     retention and legal holds. Later versions may add values.
+         *     endpoints, budgets, limits, the retention, legal holds and the audit log. `runs:write`: start,
+         *     change and erase runs and sessions. `tools:write`: change tools, agents, MCP servers, secrets,
+         *     and the policy. `approvals:decide`: decide on approvals and record unknown outcomes. `admin`:
+         *     manage API keys, webhook endpoints, budgets, limits, the retention and legal holds, and read the
+         *     audit log. Later versions may add values.
          * @enum {string}
          */
         Scope: "runs:read" | "runs:write" | "tools:write" | "approvals:decide" | "admin";
@@ -14396,6 +14702,7 @@ export interface components {
 }
 export type ActionType = components['schemas']['ActionType'];
 export type Actor = components['schemas']['Actor'];
+export type ActorType = components['schemas']['ActorType'];
 export type Agent = components['schemas']['Agent'];
 export type AgentConcurrency = components['schemas']['AgentConcurrency'];
 export type AgentConcurrencyInput = components['schemas']['AgentConcurrencyInput'];
@@ -14411,6 +14718,12 @@ export type ApprovalMode = components['schemas']['ApprovalMode'];
 export type ApprovalRequestedData = components['schemas']['ApprovalRequestedData'];
 export type ApprovalStatus = components['schemas']['ApprovalStatus'];
 export type ApproveDecision = components['schemas']['ApproveDecision'];
+export type AuditAction = components['schemas']['AuditAction'];
+export type AuditActor = components['schemas']['AuditActor'];
+export type AuditEntry = components['schemas']['AuditEntry'];
+export type AuditEntryList = components['schemas']['AuditEntryList'];
+export type AuditHead = components['schemas']['AuditHead'];
+export type AuditedResource = components['schemas']['AuditedResource'];
 export type AuthMethod = components['schemas']['AuthMethod'];
 export type Budget = components['schemas']['Budget'];
 export type BudgetAction = components['schemas']['BudgetAction'];
@@ -19212,6 +19525,152 @@ export interface operations {
             401: components["responses"]["Unauthorized"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    list_audit_log: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of items to return. Default: 20. */
+                limit?: number;
+                /** @description Return the page that follows this cursor. Use the `last_id` of a page. */
+                after?: string;
+                /** @description Return the page that precedes this cursor. Use the `first_id` of a page. Not allowed with `after`. */
+                before?: string;
+                /** @description Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`. */
+                order?: components["schemas"]["SortOrder"];
+                /** @description Return only entries with this action. */
+                action?: components["schemas"]["AuditAction"];
+                /** @description Return only changes by this API key. */
+                actor_id?: string;
+                /** @description Return only changes of resources of this type. */
+                resource_type?: string;
+                /** @description Return only changes of resources with this ID or name. */
+                resource_id?: string;
+                /** @description Return only entries created at or after this time. */
+                created_after?: string;
+                /** @description Return only entries created before this time. */
+                created_before?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of a list. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditEntryList"];
+                };
+            };
+            /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
+            304: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    export_audit_log: {
+        parameters: {
+            query?: {
+                /** @description Return the entries after this number. Use the number of the last entry of the previous export. Default: 0. */
+                after?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Entries as JSON Lines: one JSON object in each line. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/jsonl": string;
+                };
+            };
+            /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
+            304: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
+            422: components["responses"]["UnprocessableEntity"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["InternalServerError"];
+            503: components["responses"]["ServiceUnavailable"];
+        };
+    };
+    get_audit_head: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The ends of the project's chain. */
+            200: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditHead"];
+                };
+            };
+            /** @description The response has not changed since the ETag that the client sent as `If-None-Match`. */
+            304: {
+                headers: {
+                    /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
+                    "X-Request-Id"?: string;
+                    /** @description Version of the response. Send it as `If-None-Match` to poll for changes. Streams have no ETag. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Unauthorized"];
+            403: components["responses"]["Forbidden"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];

@@ -107,7 +107,8 @@ class Mcp:
         await send({"type": "http.response.body", "body": b'{"jsonrpc"', "more_body": False})
 
     async def serve(self, listening: socket.socket, stop: asyncio.Event) -> None:
-        inner = self._server.streamable_http_app(json_response=True)
+        host: str = listening.getsockname()[0]
+        inner = self._server.streamable_http_app(json_response=True, host=host)
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
             await self._app(inner, scope, receive, send)

@@ -29,7 +29,7 @@ MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 SHUTDOWN_SECONDS: Final = 0.5
 
 
-async def serve(folder: Path, seed: int) -> None:
+async def serve(folder: Path, seed: int, host: str) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -41,14 +41,14 @@ async def serve(folder: Path, seed: int) -> None:
         app, access_log=None, handler_cancellation=True, shutdown_timeout=SHUTDOWN_SECONDS
     )
     await runner.setup()
-    listening, box = (socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) for _ in range(2))
+    listening, box = (socket.create_server((host, 0), backlog=BACKLOG) for _ in range(2))
     await web.SockSite(runner, listening, backlog=BACKLOG).start()
     serving = asyncio.create_task(Mcp(tools, seed).serve(box, stop))
-    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    url = f"http://{host}:{listening.getsockname()[1]}"
     ready = {
         "openai_base_url": f"{url}/v1",
         "tools_url": f"{url}/tools",
-        "mcp_url": f"http://127.0.0.1:{box.getsockname()[1]}/mcp",
+        "mcp_url": f"http://{host}:{box.getsockname()[1]}/mcp",
         "pid": os.getpid(),
     }
     print(json.dumps(ready), flush=True)
@@ -62,8 +62,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (%(default)s)")
     options = parser.parse_args()
-    uvloop.run(serve(options.folder, options.seed))
+    uvloop.run(serve(options.folder, options.seed, options.host))
 
 
 if __name__ == "__main__":

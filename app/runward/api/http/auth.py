@@ -1,7 +1,7 @@
 """Authentication. API keys are accepted only in the Authorization header. Under /v1, requests from
 the console's own page can use its session cookie."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Annotated, Any, Final
 
@@ -37,7 +37,7 @@ class Requirement:
 
     async def authenticate(self, request: ApiRequest) -> Principal:
         """Return the principal of the request. Raises AppErrors."""
-        principal = await _authenticate(request)
+        principal = add_origin(request, await _authenticate(request))
         if not principal.may(self.any_of):
             raise InsufficientScopeError(self.any_of)
         if self.operator and not principal.operator:
@@ -80,6 +80,12 @@ async def _authenticate(request: ApiRequest) -> Principal:
         raise UnauthenticatedError("The console session has ended. Sign in again.")
     queue.watch_project(principal.project_id)
     return principal
+
+
+def add_origin(request: Request, principal: Principal) -> Principal:
+    """Return the principal with the origin of its request, for the audit log."""
+    address = None if request.client is None else request.client.host
+    return replace(principal, address=address, request_id=request.state.request_id)
 
 
 async def authenticate_key(request: Request) -> Principal:

@@ -30,6 +30,7 @@ from runward.domain.registry.scopes import Principal
 from runward.domain.run import texts
 from runward.domain.schema.validator import Validator
 from runward.services import RunQueue, Services, Storage
+from runward.store.access.audit import AuditActor
 from runward.store.postgres.db import mint
 from runward.store.runs import views
 
@@ -269,7 +270,13 @@ class McpToolCall:
             if run_id is None:
                 return
             services = self.services
-            await cancel(services.storage, services.queue, self.principal.project_id, run_id)
+            await cancel(
+                services.storage,
+                services.queue,
+                self.principal.project_id,
+                run_id,
+                actor=AuditActor.from_principal(self.principal),
+            )
 
     async def _explain_invalid(self, target: McpTarget, arguments: JsonObject) -> str | None:
         """Return the error that the model reads if the arguments do not match the schema. No run is
@@ -349,4 +356,5 @@ async def cancel_request(
             since,
         )
     if run_id is not None:
-        await cancel(storage, queue, principal.project_id, run_id)
+        actor = AuditActor.from_principal(principal)
+        await cancel(storage, queue, principal.project_id, run_id, actor=actor)

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from runward.api.events.open_streams import count_stream, respond_with_stream
-from runward.api.http.auth import authenticate_key
+from runward.api.http.auth import add_origin, authenticate_key
 from runward.api.http.body import read_bytes
 from runward.api.http.requests import ApiRequest, get_services
 from runward.api.mcp import prompts, protocol, resources
@@ -81,7 +81,7 @@ class Endpoint:
             raise not_found.NotFoundError(NOT_INSTALLED)
         check_origin(request, access.public_url)
         try:
-            principal = await authenticate_key(request)
+            principal = add_origin(request, await authenticate_key(request))
         except e.UnauthenticatedError as error:
             error.resource_metadata = access.public_url + METADATA_PATH
             raise

@@ -22,6 +22,7 @@ from runward.domain.json import JsonObject
 from runward.domain.registry.scopes import Principal
 from runward.domain.run.status import TERMINAL, RunStatus
 from runward.services import Services
+from runward.store.access.audit import AuditActor
 from runward.store.live.events import format_utc, list_times
 from runward.store.postgres.db import Tx
 from runward.store.runs import views
@@ -199,7 +200,8 @@ class McpTasks:
         ended = task.run.status in TERMINAL
         try:
             if not ended:
-                await cancel(services.storage, services.queue, project_id, run_id)
+                actor = AuditActor.from_principal(self.principal)
+                await cancel(services.storage, services.queue, project_id, run_id, actor=actor)
         except e.RunEndedError:
             ended = True
         if self.modern:

@@ -54,6 +54,8 @@ TAGS: Final[Mapping[str, str]] = {
     "Limits": "The share of the deployment's capacity that the project can use.",
     "Retention": "How long Runward keeps data, legal holds that keep it longer, and erasures of "
     "everything with the same metadata.",
+    "Audit log": "Who changed which resource of the project, when and from where, as a chain of "
+    "hashes.",
     "Budgets": "Limits of the cost of models in each day or month.",
     "Keys": "API keys of the project.",
     "Projects": "Projects of this deployment, for operators.",

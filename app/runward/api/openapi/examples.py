@@ -244,6 +244,12 @@ def _add_own(paths: Json, shown: Json) -> None:
     versions = paths["/v1/agents/{name}/versions"]["get"]["responses"]["200"]["content"]
     page: Json = {**shown["AgentList"], "first_id": "1", "last_id": "1"}
     versions["application/json"]["examples"] = {"versions": {"value": page}}
+    entries = paths["/v1/audit_log"]["get"]["responses"]["200"]["content"]
+    page = {**shown["AuditEntryList"], "first_id": "42", "last_id": "42"}
+    entries["application/json"]["examples"] = {"entries": {"value": page}}
+    export = paths["/v1/audit_log/export"]["get"]["responses"]["200"]["content"]
+    lines = json.dumps(shown["AuditEntry"]) + "\n"
+    export["application/jsonl"]["examples"] = {"entries": {"value": lines}}
     metrics = paths["/metrics"]["get"]["responses"]["200"]["content"]
     metrics["text/plain"]["examples"] = {"metrics": {"value": METRICS}}
 

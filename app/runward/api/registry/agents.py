@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from fastapi import Query, Response
 from pydantic import ConfigDict, Field, JsonValue
 
+from runward.api.http.audit import AuditDep
 from runward.api.http.auth import ToolsReader, ToolsWriter
 from runward.api.http.dependencies import RegistryDep, StorageDep
 from runward.api.http.idempotency import RequestKey, respond_once
@@ -26,6 +27,7 @@ from runward.api.registry.inline_models import AgentTool, list_tools
 from runward.api.registry.inline_tools import ToolSelection, select_tools
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.registry.tools import ToolName, ToolSelector
 from runward.domain.run.config import AgentConfig, ToolChoice
 from runward.store.postgres.db import Tx
@@ -134,6 +136,7 @@ async def register_agent(
     storage: StorageDep,
     registry: RegistryDep,
     request_key: RequestKey,
+    audit: AuditDep,
     agent: RegisterAgent,
 ) -> Response:
     """Register an agent. Runward looks up the agent's tools each time a run starts."""
@@ -158,7 +161,9 @@ async def register_agent(
             raise e.AlreadyExistsError(
                 f"An agent named '{agent.name}' already exists. Use PATCH to update it."
             )
-        return Agent.from_row(made)
+        created = Agent.from_row(made)
+        await audit.record(tx, AuditAction.AGENT_CREATED, agent.name, after=created)
+        return created
 
     headers = {"Location": f"/v1/agents/{agent.name}"}
     shown = await respond_once(storage, request_key, register, status=201, headers=headers)
@@ -232,6 +237,7 @@ async def update_agent(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
+    audit: AuditDep,
     name: AgentPath,
     patch: UpdateAgent,
 ) -> Agent:
@@ -266,17 +272,27 @@ async def update_agent(
             metadata=patch.get_given("metadata", former.metadata),
             replace=True,
         )
+        assert changed is not None
+        updated = Agent.from_row(changed)
+        former_agent = Agent.from_row(former)
+        await audit.record(tx, AuditAction.AGENT_UPDATED, name, before=former_agent, after=updated)
     registry.forget_tools(principal.project_id)
-    assert changed is not None
-    return Agent.from_row(changed)
+    return updated
 
 
 @routes.delete("/agents/{name}", status_code=204)
 async def delete_agent(
-    principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: AgentPath
+    principal: ToolsWriter,
+    storage: StorageDep,
+    registry: RegistryDep,
+    audit: AuditDep,
+    name: AgentPath,
 ) -> None:
     """Delete an agent. Runs that have already started continue."""
     async with storage.begin() as tx:
-        if not await agents.delete_agent(tx, principal.project_id, name):
+        former = await agents.lock_agent(tx, principal.project_id, name)
+        if former is None:
             raise not_found.AgentNotFoundError
+        await agents.delete_agent(tx, principal.project_id, name)
+        await audit.record(tx, AuditAction.AGENT_DELETED, name, before=Agent.from_row(former))
     registry.forget_tools(principal.project_id)

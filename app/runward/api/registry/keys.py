@@ -2,6 +2,7 @@
 
 from fastapi import Response
 
+from runward.api.http.audit import Audit, AuditDep
 from runward.api.http.auth import Admin, Operator
 from runward.api.http.dependencies import RegistryDep, StorageDep
 from runward.api.http.idempotency import IdempotentRequest, RequestKey, respond_once
@@ -17,6 +18,7 @@ from runward.api.registry.key_models import (
 )
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.ids import Prefix, ProjectId
 from runward.domain.registry.scopes import Principal
 from runward.services import Storage
@@ -34,12 +36,19 @@ async def create_key(
     principal: Admin,
     storage: StorageDep,
     request_key: RequestKey,
+    audit: AuditDep,
     key: CreateKey,
 ) -> Response:
     """Create an API key for this project. The response contains the key itself, which Runward
     returns only once."""
     return await _create_key(
-        storage, principal, request_key, principal.project_id, key, collection_path="/v1/keys"
+        storage,
+        principal,
+        request_key,
+        audit,
+        principal.project_id,
+        key,
+        collection_path="/v1/keys",
     )
 
 
@@ -62,13 +71,19 @@ async def get_key(principal: Admin, storage: StorageDep, key_id: KeyPath) -> Key
 
 
 @routes.delete("/keys/{key_id}")
-async def revoke_key(principal: Admin, storage: StorageDep, key_id: KeyPath) -> Key:
+async def revoke_key(
+    principal: Admin, storage: StorageDep, audit: AuditDep, key_id: KeyPath
+) -> Key:
     """Revoke an API key. The key stops working within five seconds in all processes."""
     async with storage.begin() as tx:
+        former = await keys.get_key(tx, principal.project_id, key_id, lock=True)
         found = await keys.revoke_key(tx, principal.project_id, key_id)
-    if found is None:
-        raise not_found.KeyNotFoundError
-    return Key.from_row(found)
+        if former is None or found is None:
+            raise not_found.KeyNotFoundError
+        before, after = Key.from_row(former), Key.from_row(found)
+        if before.revoked_at is None:
+            await audit.record(tx, AuditAction.KEY_REVOKED, after.id, before=before, after=after)
+    return after
 
 
 @projects.post("/projects", status_code=201, response_model=Project)
@@ -77,6 +92,7 @@ async def create_project(
     storage: StorageDep,
     registry: RegistryDep,
     request_key: RequestKey,
+    audit: AuditDep,
     project: CreateProject,
 ) -> Response:
     """Create a project. The project has its own tools, runs, and API keys."""
@@ -86,7 +102,9 @@ async def create_project(
         plugins = registry.plugins
         specs = plugins.specs
         await plugin_sync.sync_plugins(tx, storage.vault, specs, signing.make_secret, made.id)
-        return Project.from_row(made)
+        created = Project.from_row(made)
+        await audit.record(tx, AuditAction.PROJECT_CREATED, created.id, after=created)
+        return created
 
     return await respond_once(storage, request_key, create, status=201)
 
@@ -111,17 +129,19 @@ async def create_project_key(
     principal: Operator,
     storage: StorageDep,
     request_key: RequestKey,
+    audit: AuditDep,
     project_id: ProjectPath,
     key: CreateKey,
 ) -> Response:
     """Create an API key for any project. For example, create the first key of a new project."""
-    return await _create_key(storage, principal, request_key, project_id, key)
+    return await _create_key(storage, principal, request_key, audit, project_id, key)
 
 
 async def _create_key(
     storage: Storage,
     principal: Principal,
     request_key: IdempotentRequest,
+    audit: Audit,
     project_id: ProjectId,
     body: CreateKey,
     *,
@@ -145,6 +165,10 @@ async def _create_key(
             scopes=tuple(str(scope) for scope in body.scopes),
             secret=secret,
             expires_at=body.expires_at,
+        )
+        shown = Key.from_row(made)
+        await audit.record(
+            tx, AuditAction.KEY_CREATED, shown.id, after=shown, project_id=project_id
         )
         return NewKey.from_row(made, key=secret)
 

@@ -5,11 +5,13 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, Field
 
+from runward.api.http.audit import AuditDep
 from runward.api.http.auth import Admin
 from runward.api.http.dependencies import StorageDep
 from runward.api.http.models import EXAMPLE_TIME, RequestModel, ResponseModel, with_example
 from runward.api.http.routes import make_router
 from runward.domain import limits as domain
+from runward.domain.audit import AuditAction
 from runward.domain.registry.tools import ToolName
 from runward.store.access import limits
 from runward.store.access.limits import StoredLimits
@@ -106,10 +108,15 @@ async def get_limits(principal: Admin, storage: StorageDep) -> ProjectLimits:
 
 @routes.put("/limits", summary="Replace the limits")
 async def put_limits(
-    principal: Admin, storage: StorageDep, body: PutProjectLimits
+    principal: Admin, storage: StorageDep, audit: AuditDep, body: PutProjectLimits
 ) -> ProjectLimits:
     """Replace all limits of the project. They apply to all processes after two seconds. Runs that
     are already running or queued are not affected."""
-    async with storage.connect() as tx:
+    async with storage.begin() as tx:
+        former = await limits.get_limits(tx, principal.project_id, lock=True)
         stored = await limits.put_limits(tx, principal.project_id, body.to_limits())
-    return ProjectLimits.from_stored(stored)
+        before, after = ProjectLimits.from_stored(former), ProjectLimits.from_stored(stored)
+        await audit.record(
+            tx, AuditAction.LIMITS_UPDATED, audit.project, before=before, after=after
+        )
+    return after

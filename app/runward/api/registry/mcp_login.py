@@ -13,6 +13,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse
 from starlette.routing import Route
 
+from runward.api.http.audit import AuditDep
 from runward.api.http.auth import ToolsWriter
 from runward.api.http.dependencies import AccessDep, RegistryDep, StorageDep
 from runward.api.http.idempotency import RequestKey, has_stored_response, respond_once
@@ -29,6 +30,7 @@ from runward.api.registry.mcp_server_models import McpLogin, StartMcpLogin
 from runward.api.registry.mcp_servers import find_server, forget_caches, lock_unchanged
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId
 from runward.domain.json import clean_text
@@ -81,6 +83,7 @@ async def start_mcp_login(
     registry: RegistryDep,
     access: AccessDep,
     request_key: RequestKey,
+    audit: AuditDep,
     name: McpServerPath,
     login: StartMcpLogin | None = None,
 ) -> Response:
@@ -102,6 +105,7 @@ async def start_mcp_login(
         back = login is not None and login.return_to_console
         pending = started.pending.model_copy(update={"return_to_console": back})
         await _store_oauth(tx, storage, former, {"pending": pending, "login_error": None})
+        await audit.record(tx, AuditAction.MCP_SERVER_LOGIN_STARTED, name)
         until = datetime.fromtimestamp(started.pending.expires_at, UTC)
         return McpLogin(server=name, url=started.url, expires_at=until)
 
@@ -110,7 +114,11 @@ async def start_mcp_login(
 
 @routes.delete("/mcp_servers/{name}/login", status_code=204, summary="Log out from an MCP server")
 async def delete_mcp_login(
-    principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: McpServerPath
+    principal: ToolsWriter,
+    storage: StorageDep,
+    registry: RegistryDep,
+    audit: AuditDep,
+    name: McpServerPath,
 ) -> None:
     """Delete the tokens of a login. Calls of the server's tools fail until a person logs in again.
     The tools stay registered."""
@@ -121,6 +129,7 @@ async def delete_mcp_login(
         if isinstance(server.credentials(storage.vault).oauth, StoredOAuth):
             none = {"pending": None, "login": None, "login_error": None}
             await _store_oauth(tx, storage, server, none)
+        await audit.record(tx, AuditAction.MCP_SERVER_LOGGED_OUT, name)
     forget_caches(registry, principal.project_id)
 
 

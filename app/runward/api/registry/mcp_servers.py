@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from fastapi import Response
 
+from runward.api.http.audit import AuditDep
 from runward.api.http.auth import ToolsReader, ToolsWriter
 from runward.api.http.dependencies import RegistryDep, StorageDep
 from runward.api.http.idempotency import RequestKey, has_stored_response, respond_once
@@ -27,6 +28,7 @@ from runward.api.registry.mcp_server_models import (
 )
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.ids import ProjectId
 from runward.domain.registry.mcp_auth import UnstoredRefreshTokens
 from runward.domain.registry.mcp_servers import ListedTool
@@ -49,6 +51,7 @@ async def register_mcp_server(
     storage: StorageDep,
     registry: RegistryDep,
     request_key: RequestKey,
+    audit: AuditDep,
     server: RegisterMcpServer,
 ) -> Response:
     """Register an MCP server. Runward connects to the server and adds its tools to the project. If
@@ -68,7 +71,9 @@ async def register_mcp_server(
         newest = seal_newest_token(storage, principal.project_id, spec, filled, tokens)
         made = await mcp_servers.add_server(tx, principal.project_id, spec, sealed, listed, newest)
         await mcp_servers.sync_tools(tx, storage.vault, made, signing.make_secret)
-        return render_server(storage, made)
+        created = render_server(storage, made)
+        await audit.record(tx, AuditAction.MCP_SERVER_CREATED, spec.name, after=created)
+        return created
 
     headers = {"Location": f"/v1/mcp_servers/{spec.name}"}
     shown = await respond_once(storage, request_key, register, status=201, headers=headers)
@@ -101,6 +106,7 @@ async def update_mcp_server(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
+    audit: AuditDep,
     name: McpServerPath,
     patch: UpdateMcpServer,
 ) -> McpServer:
@@ -117,8 +123,12 @@ async def update_mcp_server(
         newest = seal_newest_token(storage, principal.project_id, spec, filled, tokens)
         changed = await mcp_servers.update_server(tx, former, spec, sealed, listed, newest)
         await mcp_servers.sync_tools(tx, storage.vault, changed, signing.make_secret)
+        shown = render_server(storage, former), render_server(storage, changed)
+        await audit.record(
+            tx, AuditAction.MCP_SERVER_UPDATED, name, before=shown[0], after=shown[1]
+        )
     forget_caches(registry, principal.project_id)
-    return render_server(storage, changed)
+    return shown[1]
 
 
 @routes.post(
@@ -132,6 +142,7 @@ async def refresh_mcp_server(
     storage: StorageDep,
     registry: RegistryDep,
     request_key: RequestKey,
+    audit: AuditDep,
     name: McpServerPath,
 ) -> Response:
     """List the tools of an MCP server again. Tools that have changed get a new version, and tools
@@ -147,7 +158,11 @@ async def refresh_mcp_server(
         former = await lock_unchanged(tx, before)
         made = await mcp_servers.store_list(tx, former, listed)
         await mcp_servers.sync_tools(tx, storage.vault, made, signing.make_secret)
-        return render_server(storage, made)
+        listed_before, after = render_server(storage, former), render_server(storage, made)
+        await audit.record(
+            tx, AuditAction.MCP_SERVER_REFRESHED, name, before=listed_before, after=after
+        )
+        return after
 
     shown = await respond_once(storage, request_key, refresh)
     forget_caches(registry, principal.project_id)
@@ -156,12 +171,20 @@ async def refresh_mcp_server(
 
 @routes.delete("/mcp_servers/{name}", status_code=204)
 async def delete_mcp_server(
-    principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: McpServerPath
+    principal: ToolsWriter,
+    storage: StorageDep,
+    registry: RegistryDep,
+    audit: AuditDep,
+    name: McpServerPath,
 ) -> None:
     """Delete an MCP server and its tools. Runs that use the tools no longer see them."""
     async with storage.begin() as tx:
-        if not await mcp_servers.delete_server(tx, principal.project_id, name):
+        former = await mcp_servers.get_server(tx, principal.project_id, name, lock=True)
+        if former is None:
             raise not_found.McpServerNotFoundError
+        before = render_server(storage, former)
+        await mcp_servers.delete_server(tx, principal.project_id, name)
+        await audit.record(tx, AuditAction.MCP_SERVER_DELETED, name, before=before)
     forget_caches(registry, principal.project_id)
 
 

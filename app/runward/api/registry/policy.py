@@ -5,12 +5,14 @@ from typing import Any, Final, Literal
 
 from fastapi import Response
 
+from runward.api.http.audit import AuditDep
 from runward.api.http.auth import ToolsReader, ToolsWriter
 from runward.api.http.dependencies import RegistryDep, StorageDep
 from runward.api.http.idempotency import RequestKey, respond_once
 from runward.api.http.models import EXAMPLE_TIME, RequestModel, ResponseModel, with_example
 from runward.api.http.routes import make_router
 from runward.api.registry.guards import ensure_guards
+from runward.domain.audit import AuditAction
 from runward.domain.registry.guards import Guardrail, Guardrails, Hook, Hooks
 from runward.store.postgres.db import Tx
 from runward.store.registry import policies
@@ -78,17 +80,26 @@ async def get_policy(principal: ToolsReader, storage: StorageDep) -> Policy:
 
 @routes.put("/policy", summary="Replace the policy")
 async def put_policy(
-    principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, policy: PutPolicy
+    principal: ToolsWriter,
+    storage: StorageDep,
+    registry: RegistryDep,
+    audit: AuditDep,
+    policy: PutPolicy,
 ) -> Policy:
     """Replace the complete policy of the project. The new policy applies to every run from its next
     step, including runs that have already started."""
     await ensure_guards(registry, policy.guardrails, policy.hooks)
     async with storage.begin() as tx:
+        former = await policies.get_policy(tx, principal.project_id, lock=True)
         stored = await policies.put_policy(
             tx, principal.project_id, policy.hooks, policy.guardrails
         )
+        before, after = Policy.from_attributes(former), Policy.from_attributes(stored)
+        await audit.record(
+            tx, AuditAction.POLICY_UPDATED, audit.project, before=before, after=after
+        )
     registry.forget_policy(principal.project_id)
-    return Policy.from_attributes(stored)
+    return after
 
 
 @routes.post(
@@ -101,6 +112,7 @@ async def rotate_signing_secret(
     storage: StorageDep,
     registry: RegistryDep,
     request_key: RequestKey,
+    audit: AuditDep,
 ) -> Response:
     """Create a new signing secret for the guardrails and hooks of the project and its agents, and
     for inline tools. For 24 hours, Runward signs requests with the new secret and with the previous
@@ -110,7 +122,9 @@ async def rotate_signing_secret(
 
     async def rotate(tx: Tx) -> SigningSecret:
         generation = await policies.rotate_guard_secret(tx, principal.project_id)
-        return SigningSecret(secret=vault.derive_guard_secret(principal.project_id, generation))
+        await audit.record(tx, AuditAction.SIGNING_SECRET_ROTATED, audit.project)
+        secret, *_ = vault.derive_guard_secrets(principal.project_id, generation)
+        return SigningSecret(secret=secret)
 
     shown = await respond_once(storage, request_key, rotate)
     registry.forget_policy(principal.project_id)

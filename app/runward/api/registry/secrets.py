@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from fastapi import Response
 from pydantic import Field
 
+from runward.api.http.audit import AuditDep
 from runward.api.http.auth import ToolsReader, ToolsWriter
 from runward.api.http.dependencies import RegistryDep, StorageDep
 from runward.api.http.models import EXAMPLE_TIME, RequestModel, ResponseModel, with_example
@@ -15,6 +16,7 @@ from runward.api.http.responses import json_response
 from runward.api.http.routes import make_router
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.errors import FieldError
 from runward.llm.catalog import INVALID_KEY, is_invalid_key
 from runward.store.access import secrets
@@ -67,6 +69,7 @@ async def put_secret(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
+    audit: AuditDep,
     name: NewSecretPath,
     secret: PutSecret,
 ) -> Response:
@@ -77,14 +80,18 @@ async def put_secret(
         text = f"{INVALID_KEY}. Copy the key again, without spaces or line breaks around it"
         raise e.InvalidRequestError(errors=[FieldError("value", text)])
     async with storage.begin() as tx:
+        former = await secrets.get_secret(tx, principal.project_id, name, lock=True)
         stored = await secrets.put_secret(
             tx, storage.vault, principal.project_id, name, secret.value
         )
+        action = AuditAction.SECRET_CREATED if stored.version == 1 else AuditAction.SECRET_UPDATED
+        before, after = former and Secret.from_attributes(former), Secret.from_attributes(stored)
+        await audit.record(tx, action, name, before=before, after=after)
     registry.forget_mcp_servers(principal.project_id)
     registry.forget_models(principal.project_id)
     if stored.version > 1:
-        return json_response(Secret.from_attributes(stored))
-    return json_response(Secret.from_attributes(stored), 201, {"Location": f"/v1/secrets/{name}"})
+        return json_response(after)
+    return json_response(after, 201, {"Location": f"/v1/secrets/{name}"})
 
 
 @routes.get("/secrets")
@@ -109,12 +116,21 @@ async def get_secret(principal: ToolsReader, storage: StorageDep, name: SecretPa
 
 @routes.delete("/secrets/{name}", status_code=204)
 async def delete_secret(
-    principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: SecretPath
+    principal: ToolsWriter,
+    storage: StorageDep,
+    registry: RegistryDep,
+    audit: AuditDep,
+    name: SecretPath,
 ) -> None:
     """Delete a secret. Calls that refer to the secret then fail. Their error names the missing
     secret."""
     async with storage.begin() as tx:
-        if not await secrets.delete_secret(tx, principal.project_id, name):
+        former = await secrets.get_secret(tx, principal.project_id, name, lock=True)
+        if former is None:
             raise not_found.SecretNotFoundError
+        await secrets.delete_secret(tx, principal.project_id, name)
+        await audit.record(
+            tx, AuditAction.SECRET_DELETED, name, before=Secret.from_attributes(former)
+        )
     registry.forget_mcp_servers(principal.project_id)
     registry.forget_models(principal.project_id)

@@ -5,6 +5,7 @@ from typing import Final
 
 from fastapi import Response
 
+from runward.api.http.audit import Audit, AuditDep
 from runward.api.http.auth import ToolsReader, ToolsWriter
 from runward.api.http.dependencies import AccessDep, RegistryDep, StorageDep
 from runward.api.http.idempotency import RequestKey, respond_once
@@ -25,6 +26,7 @@ from runward.api.registry.tool_models import (
 )
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.errors import FieldError
 from runward.domain.ids import CallId, RunId
 from runward.domain.registry.scopes import Principal
@@ -57,6 +59,7 @@ async def register_tool(
     storage: StorageDep,
     registry: RegistryDep,
     request_key: RequestKey,
+    audit: AuditDep,
     tool: ToolDefinition,
 ) -> Response:
     """Register a tool, in Runward's format or in one of OpenAI's. The response contains the tool's
@@ -76,6 +79,7 @@ async def register_tool(
             raise e.AlreadyExistsError(
                 f"A tool named '{spec.name}' already exists. Use PATCH to update it."
             )
+        await audit.record(tx, AuditAction.TOOL_CREATED, spec.name, after=Tool.from_row(made))
         return NewTool.from_row(made, secret=secret)
 
     headers = {"Location": f"/v1/tools/{spec.name}"}
@@ -109,6 +113,7 @@ async def update_tool(
     principal: ToolsWriter,
     storage: StorageDep,
     registry: RegistryDep,
+    audit: AuditDep,
     name: ToolPath,
     patch: UpdateTool,
 ) -> Tool:
@@ -119,7 +124,7 @@ async def update_tool(
             before = await tool_registry.get_tool(tx, principal.project_id, name)
         if before is None:
             raise not_found.ToolNotFoundError
-        changed = await _apply_change(storage, registry, principal, before, patch)
+        changed = await _apply_change(storage, registry, principal, audit, before, patch)
         if changed is not None:
             registry.forget_tools(principal.project_id)
             return Tool.from_row(changed)
@@ -130,6 +135,7 @@ async def _apply_change(
     storage: Storage,
     registry: Registry,
     principal: Principal,
+    audit: Audit,
     before: RegisteredTool,
     patch: UpdateTool,
 ) -> RegisteredTool | None:
@@ -146,30 +152,41 @@ async def _apply_change(
         if former is None or (former.id, former.version) != (before.id, before.version):
             return None
         if code is None:
-            return await tool_registry.update_tool(
+            changed = await tool_registry.update_tool(
                 tx, storage.vault, principal.project_id, former, spec
             )
-        return await plugin_sync.override_settings(
-            tx, principal.project_id, code, dump_overrides(patch)
-        )
+        else:
+            changed = await plugin_sync.override_settings(
+                tx, principal.project_id, code, dump_overrides(patch)
+            )
+        assert changed is not None  # it is locked
+        shown = Tool.from_row(former), Tool.from_row(changed)
+        await audit.record(tx, AuditAction.TOOL_UPDATED, spec.name, before=shown[0], after=shown[1])
+        return changed
 
 
 @routes.delete("/tools/{name}", status_code=204)
 async def delete_tool(
-    principal: ToolsWriter, storage: StorageDep, registry: RegistryDep, name: ToolPath
+    principal: ToolsWriter,
+    storage: StorageDep,
+    registry: RegistryDep,
+    audit: AuditDep,
+    name: ToolPath,
 ) -> None:
     """Delete a tool. Runs that use the tool no longer see it. Tools of plugins and MCP servers
     cannot be deleted, only disabled."""
     async with storage.begin() as tx:
         found = await tool_registry.lock_tool(tx, principal.project_id, name)
-        if found is not None and found.spec.type in ("plugin", "mcp"):
+        if found is None:
+            raise not_found.ToolNotFoundError
+        if found.spec.type in ("plugin", "mcp"):
             whence = "a plugin" if found.spec.type == "plugin" else "an MCP server"
             raise e.ConflictError(
                 f"Tool '{name}' comes from {whence} and cannot be deleted. To "
                 'disable the tool, send PATCH with {"enabled": false}.'
             )
-        if not await tool_registry.delete_tool(tx, principal.project_id, name):
-            raise not_found.ToolNotFoundError
+        await tool_registry.delete_tool(tx, principal.project_id, name)
+        await audit.record(tx, AuditAction.TOOL_DELETED, name, before=Tool.from_row(found))
     registry.forget_tools(principal.project_id)
 
 
@@ -183,6 +200,7 @@ async def rotate_tool_secret(
     storage: StorageDep,
     registry: RegistryDep,
     request_key: RequestKey,
+    audit: AuditDep,
     name: ToolPath,
 ) -> Response:
     """Create a new signing secret for a tool. For 24 hours, Runward signs calls with the new secret
@@ -194,6 +212,7 @@ async def rotate_tool_secret(
             tx, storage.vault, principal.project_id, name, secret
         ):
             raise not_found.ToolNotFoundError
+        await audit.record(tx, AuditAction.TOOL_SECRET_ROTATED, name)
         return ToolSecret(secret=secret)
 
     shown = await respond_once(storage, request_key, rotate)

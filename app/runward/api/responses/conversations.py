@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import Path, Response
 
+from runward.api.http.audit import AuditDep
 from runward.api.http.auth import RunsReader, RunsWriter
 from runward.api.http.dependencies import StorageDep
 from runward.api.http.idempotency import RequestKey, respond_once
@@ -27,6 +28,7 @@ from runward.api.responses.input_items import encode_items
 from runward.api.responses.inputs import ResponseInputItem
 from runward.api.responses.items import JsonItem
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.ids import Prefix, ProjectId, SessionId, format_id
 from runward.domain.json import JsonObject
 from runward.domain.run.items import item_from_json, item_to_json
@@ -103,12 +105,18 @@ async def update_conversation(
 
 @routes.delete("/conversations/{conversation_id}")
 async def delete_conversation(
-    principal: RunsWriter, storage: StorageDep, conversation_id: ConversationPath
+    principal: RunsWriter,
+    storage: StorageDep,
+    audit: AuditDep,
+    conversation_id: ConversationPath,
 ) -> DeletedConversation:
     """Delete a conversation with its items. Its runs are kept. If a run of the conversation is
     open, Runward refuses the request with 409 `session_busy`."""
     async with storage.begin() as tx:
         await sessions.delete(tx, principal.project_id, conversation_id)
+        await audit.record(
+            tx, AuditAction.SESSION_DELETED, format_id(Prefix.SESSION, conversation_id)
+        )
     return DeletedConversation(id=format_id(Prefix.CONVERSATION, conversation_id))
 
 
@@ -187,6 +195,7 @@ async def get_conversation_item(
 async def delete_conversation_item(
     principal: RunsWriter,
     storage: StorageDep,
+    audit: AuditDep,
     conversation_id: ConversationPath,
     item_id: ItemPath,
 ) -> Conversation:
@@ -199,7 +208,10 @@ async def delete_conversation_item(
         await session_items.delete_item(
             tx, principal.project_id, conversation_id, found.seq, found.number
         )
-        return await _load(tx, principal.project_id, conversation_id)
+        shown = await _load(tx, principal.project_id, conversation_id)
+        session = format_id(Prefix.SESSION, conversation_id)
+        await audit.record(tx, AuditAction.SESSION_ITEM_DELETED, session, before={"id": item_id})
+        return shown
 
 
 async def _load(tx: Tx, project_id: ProjectId, session_id: SessionId) -> Conversation:

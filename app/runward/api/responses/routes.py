@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Path, Query, Response
 
 from runward.api.events.open_streams import Frames, respond_with_stream, start_stream
+from runward.api.http.audit import AuditDep
 from runward.api.http.auth import RunsReader, RunsWriter
 from runward.api.http.dependencies import (
     LiveDep,
@@ -266,25 +267,33 @@ async def get_response(
 
 @routes.delete("/responses/{response_id}")
 async def delete_response(
-    principal: RunsWriter, storage: StorageDep, queue: RunQueueDep, response_id: ResponsePath
+    principal: RunsWriter,
+    storage: StorageDep,
+    queue: RunQueueDep,
+    audit: AuditDep,
+    response_id: ResponsePath,
 ) -> DeletedResponse:
     """Delete a response. Runward cancels its run if the run is open, and erases the content of the
     run with all of its responses. The run's ID, agent, model, status, times, usage and cost are
     kept. Later responses that continue the conversation have their own copy of it."""
     _, id_, _ = await log_reader.load_response(storage, principal.project_id, response_id)
-    await erase(storage, queue, principal.project_id, id_.run_id)
+    await erase(storage, queue, principal.project_id, id_.run_id, audit)
     return DeletedResponse(id=str(id_))
 
 
 @routes.post("/responses/{response_id}/cancel", response_model=ResponseObject)
 async def cancel_response(
-    principal: RunsWriter, storage: StorageDep, queue: RunQueueDep, response_id: ResponsePath
+    principal: RunsWriter,
+    storage: StorageDep,
+    queue: RunQueueDep,
+    audit: AuditDep,
+    response_id: ResponsePath,
 ) -> JsonObject:
     """Cancel a response and its run, even if the run waits for the client. If the response is
     already cancelled, nothing changes. If the run has ended in another way, Runward responds with
     409."""
     view, id_, _ = await log_reader.load_response(storage, principal.project_id, response_id)
-    await cancel(storage, queue, principal.project_id, id_.run_id)
+    await cancel(storage, queue, principal.project_id, id_.run_id, actor=audit.actor)
     seal = make_seal(storage.vault, principal.project_id)
     log = log_reader.create_log(view, id_, seal=seal)
     async with storage.connect() as tx:

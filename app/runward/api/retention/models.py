@@ -54,6 +54,8 @@ class PutRetention(RequestModel):
     """Arguments and results of tool calls, and reasoning of models, after the end of the run."""
     deliveries: Days = None
     """Webhook deliveries, after their creation."""
+    audit: Days = None
+    """Entries of the audit log, after their creation."""
 
     def get_choice(self) -> dict[DataClass, int | None]:
         """Return the given classes and their days."""
@@ -97,6 +99,8 @@ class Retention(ResponseModel):
     """Arguments and results of tool calls, and reasoning of models, after the end of the run."""
     deliveries: ClassRetention
     """Webhook deliveries, after their creation."""
+    audit: ClassRetention
+    """Entries of the audit log, after their creation."""
 
     @classmethod
     def from_choice(cls, limits: RetentionLimits, choice: dict[str, int | None]) -> Self:
@@ -119,12 +123,12 @@ class ClassPreview(ResponseModel):
     model_config = with_example(rows=120, more=False, oldest_at=EXAMPLE_TIME)
 
     rows: int
-    """Number of runs, events, tool calls or deliveries."""
+    """Number of runs, events, tool calls, deliveries or audit entries."""
     more: bool
     """Whether there are more rows than were counted. Runward counts about 10,000."""
     oldest_at: datetime | None
-    """End of the oldest of these runs, or creation of the oldest of these deliveries. Null if there
-    are none."""
+    """End of the oldest of these runs, or creation of the oldest of these deliveries or audit
+    entries. Null if there are none."""
 
     @classmethod
     def from_row(cls, preview: cleaner.Preview) -> Self:
@@ -151,6 +155,8 @@ class RetentionPreview(ResponseModel):
     """Tool calls that would lose their arguments and results."""
     deliveries: ClassPreview
     """Webhook deliveries that would be deleted."""
+    audit: ClassPreview
+    """Entries of the audit log that would be deleted."""
 
 
 class PutLegalHold(RequestModel):

@@ -2,6 +2,7 @@
 
 from fastapi import Response
 
+from runward.api.http.audit import AuditDep
 from runward.api.http.auth import Admin, RunsReader, RunsWriter
 from runward.api.http.dependencies import RetentionDep, StorageDep
 from runward.api.http.idempotency import RequestKey, respond_once
@@ -21,6 +22,7 @@ from runward.api.retention.models import (
 )
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.errors import FieldError
 from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, format_id, parse_any_id
 from runward.domain.retention import DataClass, HoldKind, RetentionLimits
@@ -42,14 +44,24 @@ async def get_retention(principal: Admin, storage: StorageDep, limits: Retention
 
 @routes.put("/retention", summary="Replace the retention")
 async def put_retention(
-    principal: Admin, storage: StorageDep, limits: RetentionDep, retention: PutRetention
+    principal: Admin,
+    storage: StorageDep,
+    limits: RetentionDep,
+    audit: AuditDep,
+    retention: PutRetention,
 ) -> Retention:
     """Replace the complete retention of the project. Runward removes older data within some
     minutes, and cannot restore it. Use the preview first."""
     choice = _check_choice(limits, retention)
     async with storage.begin() as tx:
+        former = await choices.get_choice(tx, principal.project_id, lock=True)
         await choices.put_choice(tx, principal.project_id, choice)
-    return Retention.from_choice(limits, {**choice})
+        before = Retention.from_choice(limits, former)
+        after = Retention.from_choice(limits, {**choice})
+        await audit.record(
+            tx, AuditAction.RETENTION_UPDATED, audit.project, before=before, after=after
+        )
+    return after
 
 
 @routes.post("/retention/preview", summary="Preview the retention")
@@ -119,6 +131,7 @@ async def get_legal_hold(
 async def put_legal_hold(
     principal: Admin,
     storage: StorageDep,
+    audit: AuditDep,
     resource_id: LegalHoldPath,
     hold: PutLegalHold | None = None,
 ) -> LegalHold:
@@ -137,10 +150,16 @@ async def put_legal_hold(
                 if subject_id != principal.project_id:
                     raise not_found.ProjectNotFoundError
         reason = "" if hold is None else hold.reason
+        former = await holds.get_hold(tx, principal.project_id, subject_id)
         made = await holds.put_hold(
             tx, principal.project_id, subject_id, kind, reason, principal.key_id
         )
-    return LegalHold.from_row(made)
+        action = (
+            AuditAction.LEGAL_HOLD_CREATED if former is None else AuditAction.LEGAL_HOLD_UPDATED
+        )
+        before, after = former and LegalHold.from_row(former), LegalHold.from_row(made)
+        await audit.record(tx, action, resource_id, before=before, after=after)
+    return after
 
 
 async def _ensure_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> None:
@@ -157,27 +176,37 @@ async def _ensure_run(tx: Tx, project_id: ProjectId, run_id: RunId) -> None:
 
 @routes.delete("/legal_holds/{resource_id}", status_code=204)
 async def delete_legal_hold(
-    principal: Admin, storage: StorageDep, resource_id: LegalHoldPath
+    principal: Admin, storage: StorageDep, audit: AuditDep, resource_id: LegalHoldPath
 ) -> None:
     """Delete a legal hold. Runward then removes the data whose retention has passed."""
     _, subject_id = parse_held_id(resource_id)
     async with storage.begin() as tx:
         await holds.lock_for_change(tx, principal.project_id)
-        if not await holds.delete_hold(tx, principal.project_id, subject_id):
+        former = await holds.get_hold(tx, principal.project_id, subject_id)
+        if former is None:
             raise not_found.LegalHoldNotFoundError
+        await holds.delete_hold(tx, principal.project_id, subject_id)
         await cleaner.return_cursors(tx, principal.project_id, subject_id)
+        before = LegalHold.from_row(former)
+        await audit.record(tx, AuditAction.LEGAL_HOLD_DELETED, resource_id, before=before)
 
 
 @routes.post("/erasures", status_code=202, response_model=Erasure)
 async def create_erasure(
-    principal: RunsWriter, storage: StorageDep, request_key: RequestKey, erasure: CreateErasure
+    principal: RunsWriter,
+    storage: StorageDep,
+    request_key: RequestKey,
+    audit: AuditDep,
+    erasure: CreateErasure,
 ) -> Response:
     """Erase the runs and sessions with this metadata, and all runs of these sessions. Runward
     cancels their open runs. Workers do this in the background."""
 
     async def create(tx: Tx) -> Erasure:
         made = await erasures.add_erasure(tx, principal.project_id, erasure.metadata)
-        return Erasure.from_row(made)
+        created = Erasure.from_row(made)
+        await audit.record(tx, AuditAction.ERASURE_CREATED, created.id, after=created)
+        return created
 
     return await respond_once(
         storage, request_key, create, status=202, collection_path="/v1/erasures"

@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal
 
 from fastapi import Path, Response
 
+from runward.api.http.audit import AuditDep
 from runward.api.http.auth import ApprovalsDecider, RunsReader, RunsWriter
 from runward.api.http.dependencies import RunQueueDep, StorageDep
 from runward.api.http.idempotency import RequestKey, respond_once
@@ -17,7 +18,9 @@ from runward.api.runs.call_models import ToolCall
 from runward.api.runs.request_models import SubmitToolResult
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.ids import CallId, ProjectId, RunId
+from runward.domain.json import JsonObject
 from runward.domain.run.resolve import Callback, Resolution
 from runward.store.postgres.db import Tx
 from runward.store.registry import policies
@@ -68,6 +71,7 @@ async def resolve_tool_call(
     storage: StorageDep,
     queue: RunQueueDep,
     request_key: RequestKey,
+    audit: AuditDep,
     run_id: RunPath,
     call_id: CallPath,
     resolution: Resolution,
@@ -79,7 +83,10 @@ async def resolve_tool_call(
         await transitions.resolve_call(
             tx, storage.vault, principal.project_id, run_id, call_id, resolution
         )
-        return await _read_call(tx, principal.project_id, run_id, call_id)
+        call = await _read_call(tx, principal.project_id, run_id, call_id)
+        after: JsonObject = {"tool": call.tool, "resolution": resolution.resolution}
+        await audit.record(tx, AuditAction.TOOL_CALL_RESOLVED, call_id, after=after, run_id=run_id)
+        return call
 
     shown = await respond_once(storage, request_key, resolve)
     queue.wake_worker(run_id)

@@ -7,6 +7,7 @@ from runward.domain.events.values import CallReason
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.run.status import Move
 from runward.services import RunQueue, Storage
+from runward.store.access.audit import AuditActor
 from runward.store.runs import transitions
 
 MAX_UNREADABLE_RUNS: Final = 100
@@ -22,14 +23,16 @@ async def cancel(
     *,
     after_turn: bool = False,
     reason: CallReason = CallReason.RUN_CANCELLED,
+    actor: AuditActor | None = None,
 ) -> None:
     """Cancel the run and its child runs at any depth. `reason`: the reason of its open calls.
+    `actor`: the one for whom the audit log records it.
     Raises RunEndedError if the run has already ended otherwise."""
     for _ in range(MAX_UNREADABLE_RUNS):
         try:
             async with storage.begin() as tx:
                 closed = await transitions.cancel(
-                    tx, project_id, run_id, after_turn=after_turn, reason=reason
+                    tx, project_id, run_id, after_turn=after_turn, reason=reason, actor=actor
                 )
         except e.RunUnreadableError as error:
             await queue.end_unreadable(project_id, error.run_id, Move.CANCEL)

@@ -4,11 +4,13 @@ from contextlib import suppress
 
 import structlog
 
+from runward.api.http.audit import Audit
 from runward.api.http.idempotency import IdempotentRequest
 from runward.api.runs.answers import load_content
 from runward.api.runs.cancel import cancel
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.services import RunQueue, Storage
 from runward.store.access import holds
@@ -18,7 +20,13 @@ from runward.store.runs import erasure
 log = structlog.get_logger()
 
 
-async def erase(storage: Storage, queue: RunQueue, project_id: ProjectId, run_id: RunId) -> None:
+async def erase(
+    storage: Storage,
+    queue: RunQueue,
+    project_id: ProjectId,
+    run_id: RunId,
+    audit: Audit | None = None,
+) -> None:
     """Cancel the run if it is open, and erase its content and that of its child runs. Raises
     RunNotFoundError, RunErasedError, LegalHoldError, and ConflictError for a child run."""
     async with storage.connect() as tx:
@@ -33,6 +41,10 @@ async def erase(storage: Storage, queue: RunQueue, project_id: ProjectId, run_id
         await cancel(storage, queue, project_id, run_id)
     async with storage.begin() as tx:
         await erasure.erase(tx, project_id, run_id)
+        if audit is not None:
+            await audit.record(
+                tx, AuditAction.RUN_ERASED, format_id(Prefix.RUN, run_id), run_id=run_id
+            )
 
 
 async def finish_unstored(

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from fastapi import Query, Response
 
+from runward.api.http.audit import AuditDep
 from runward.api.http.auth import RunsReader, RunsWriter
 from runward.api.http.dependencies import LiveDep, RunQueueDep, StorageDep
 from runward.api.http.idempotency import RequestKey, respond_once
@@ -201,22 +202,29 @@ async def cancel_run(
     principal: RunsWriter,
     storage: StorageDep,
     queue: RunQueueDep,
+    audit: AuditDep,
     run_id: RunPath,
     body: CancelRun | None = None,
 ) -> Run:
     """Cancel a run. After the response, Runward starts no new work for the run. This also works if
     no worker is running."""
     after_turn = body is not None and body.mode == "after_turn"
-    await cancel(storage, queue, principal.project_id, run_id, after_turn=after_turn)
+    await cancel(
+        storage, queue, principal.project_id, run_id, after_turn=after_turn, actor=audit.actor
+    )
     return await read_run(storage, principal.project_id, run_id)
 
 
 @routes.delete("/runs/{run_id}", status_code=204)
 async def delete_run(
-    principal: RunsWriter, storage: StorageDep, queue: RunQueueDep, run_id: RunPath
+    principal: RunsWriter,
+    storage: StorageDep,
+    queue: RunQueueDep,
+    audit: AuditDep,
+    run_id: RunPath,
 ) -> None:
     """Erase the content of a run and its child runs. If the run is open, Runward first cancels it.
     The run's ID, agent, model, status, times, usage, cost and error code are kept, and its event
     log is kept without content. The content cannot be restored. For a child run, Runward refuses
     the request with 409."""
-    await erase(storage, queue, principal.project_id, run_id)
+    await erase(storage, queue, principal.project_id, run_id, audit)

@@ -6,8 +6,9 @@ from typing import Any, Final
 from uuid import UUID
 
 from fastapi import Request, Response
-from pydantic_core import from_json
+from pydantic_core import from_json, to_jsonable_python
 
+from runward.api.http.audit import AuditDep
 from runward.api.http.auth import RunsReader, RunsWriter
 from runward.api.http.dependencies import RegistryDep, StorageDep
 from runward.api.http.idempotency import RequestKey, has_stored_response, respond_once
@@ -28,9 +29,10 @@ from runward.api.schedules.models import (
 from runward.api.schedules.run_request import build_run, hide_headers
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.errors import FieldError
 from runward.domain.ids import Prefix, ProjectId
-from runward.domain.json import JsonObject, compact
+from runward.domain.json import JsonObject, compact, compute_digest
 from runward.domain.registry.scopes import Principal
 from runward.domain.schedules import MAX_AHEAD, Timing
 from runward.services import Registry, Storage
@@ -54,6 +56,7 @@ async def create_schedule(
     storage: StorageDep,
     registry: RegistryDep,
     request_key: RequestKey,
+    audit: AuditDep,
     request: Request,
     schedule: CreateSchedule,
 ) -> Response:
@@ -79,7 +82,9 @@ async def create_schedule(
             "next_at": next_at if schedule.enabled else None,
         }
         made = await schedules.add_schedule(tx, storage.vault, principal.project_id, fields, secret)
-        return Schedule.from_row(made)
+        created = Schedule.from_row(made)
+        await audit.record(tx, AuditAction.SCHEDULE_CREATED, created.id, after=_hide_run(made))
+        return created
 
     return await respond_once(
         storage, request_key, create, status=201, collection_path="/v1/schedules"
@@ -112,6 +117,7 @@ async def update_schedule(
     principal: RunsWriter,
     storage: StorageDep,
     registry: RegistryDep,
+    audit: AuditDep,
     request: Request,
     schedule_id: SchedulePath,
     patch: UpdateSchedule,
@@ -132,17 +138,21 @@ async def update_schedule(
         found = await _get_schedule(tx, principal.project_id, schedule_id, lock=True)
         fields = given | await _find_changed_timing(tx, found, given)
         changed = await schedules.update_schedule(tx, principal.project_id, schedule_id, fields)
-    return Schedule.from_row(changed)
+        updated, before, after = Schedule.from_row(changed), _hide_run(found), _hide_run(changed)
+        await audit.record(tx, AuditAction.SCHEDULE_UPDATED, updated.id, before=before, after=after)
+    return updated
 
 
 @routes.delete("/schedules/{schedule_id}", status_code=204)
 async def delete_schedule(
-    principal: RunsWriter, storage: StorageDep, schedule_id: SchedulePath
+    principal: RunsWriter, storage: StorageDep, audit: AuditDep, schedule_id: SchedulePath
 ) -> None:
     """Delete a schedule and its slots. Its runs continue."""
     async with storage.begin() as tx:
-        if not await schedules.delete_schedule(tx, principal.project_id, schedule_id):
-            raise not_found.ScheduleNotFoundError
+        found = await _get_schedule(tx, principal.project_id, schedule_id, lock=True)
+        await schedules.delete_schedule(tx, principal.project_id, schedule_id)
+        former = Schedule.from_row(found)
+        await audit.record(tx, AuditAction.SCHEDULE_DELETED, former.id, before=_hide_run(found))
 
 
 @routes.get("/schedules/{schedule_id}/slots")
@@ -168,6 +178,13 @@ async def _get_schedule(
     if found is None:
         raise not_found.ScheduleNotFoundError
     return found
+
+
+def _hide_run(schedule: StoredSchedule) -> JsonObject:
+    """Return the schedule for the audit log. The request contains the input of runs, which an
+    erasure must not leave in the log, so its digest replaces it."""
+    shown: JsonObject = to_jsonable_python(Schedule.from_row(schedule))
+    return shown | {"run": compute_digest(shown["run"])}
 
 
 async def _check_run(

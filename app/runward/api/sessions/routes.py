@@ -5,6 +5,7 @@ from typing import Final
 
 from fastapi import Response
 
+from runward.api.http.audit import AuditDep
 from runward.api.http.auth import RunsReader, RunsWriter
 from runward.api.http.dependencies import StorageDep
 from runward.api.http.idempotency import RequestKey, respond_once
@@ -19,7 +20,16 @@ from runward.api.sessions.models import (
     UpdateSession,
 )
 from runward.domain import not_found
-from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, format_optional_id, parse_id
+from runward.domain.audit import AuditAction
+from runward.domain.ids import (
+    Prefix,
+    ProjectId,
+    RunId,
+    SessionId,
+    format_id,
+    format_optional_id,
+    parse_id,
+)
 from runward.domain.json import JsonObject
 from runward.services import Storage
 from runward.store.postgres.db import Tx
@@ -95,12 +105,13 @@ async def update_session(
 
 @routes.delete("/sessions/{session_id}", status_code=204)
 async def delete_session(
-    principal: RunsWriter, storage: StorageDep, session_id: SessionPath
+    principal: RunsWriter, storage: StorageDep, audit: AuditDep, session_id: SessionPath
 ) -> None:
     """Delete a session with its conversation and its state. The session's runs are kept. If a run
     of the session is open, Runward refuses the request with 409 `session_busy`."""
     async with storage.begin() as tx:
         await sessions.delete(tx, principal.project_id, session_id)
+        await audit.record(tx, AuditAction.SESSION_DELETED, format_id(Prefix.SESSION, session_id))
 
 
 @routes.get(

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from fastapi import Query, Response
 
+from runward.api.http.audit import AuditDep
 from runward.api.http.auth import Admin
 from runward.api.http.dependencies import RegistryDep, StorageDep
 from runward.api.http.idempotency import RequestKey, respond_once
@@ -22,8 +23,9 @@ from runward.api.webhooks.models import (
 )
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.errors import FieldError
-from runward.domain.ids import Prefix, ProjectId, parse_id
+from runward.domain.ids import Prefix, ProjectId, format_id, parse_id
 from runward.domain.run.notifications import ENDPOINT_TEST, DeliveryStatus
 from runward.store.access import holds
 from runward.store.postgres.db import Tx
@@ -44,6 +46,7 @@ async def create_webhook_endpoint(
     storage: StorageDep,
     registry: RegistryDep,
     request_key: RequestKey,
+    audit: AuditDep,
     endpoint: CreateWebhookEndpoint,
 ) -> Response:
     """Create a webhook endpoint. The response contains its signing secret, which Runward returns
@@ -59,6 +62,8 @@ async def create_webhook_endpoint(
         made = await endpoints.add_endpoint(
             tx, storage.vault, principal.project_id, dict(endpoint), secret
         )
+        created = WebhookEndpoint.from_row(made)
+        await audit.record(tx, AuditAction.WEBHOOK_ENDPOINT_CREATED, created.id, after=created)
         return NewWebhookEndpoint.from_row(made, secret=secret)
 
     return await respond_once(
@@ -92,6 +97,7 @@ async def update_webhook_endpoint(
     principal: Admin,
     storage: StorageDep,
     registry: RegistryDep,
+    audit: AuditDep,
     endpoint_id: WebhookEndpointPath,
     patch: UpdateWebhookEndpoint,
 ) -> WebhookEndpoint:
@@ -104,22 +110,28 @@ async def update_webhook_endpoint(
     if "url" in fields:
         await ensure_webhook_target(registry, fields["url"])
     async with storage.begin() as tx:
+        former = await _get_endpoint(tx, principal.project_id, endpoint_id, lock=True)
         found = await endpoints.update_endpoint(tx, principal.project_id, endpoint_id, fields)
-    if found is None:
-        raise not_found.WebhookEndpointNotFoundError
-    return WebhookEndpoint.from_row(found)
+        assert found is not None
+        before, after = WebhookEndpoint.from_row(former), WebhookEndpoint.from_row(found)
+        await audit.record(
+            tx, AuditAction.WEBHOOK_ENDPOINT_UPDATED, after.id, before=before, after=after
+        )
+    return after
 
 
 @routes.delete("/webhook_endpoints/{endpoint_id}", status_code=204)
 async def delete_webhook_endpoint(
-    principal: Admin, storage: StorageDep, endpoint_id: WebhookEndpointPath
+    principal: Admin, storage: StorageDep, audit: AuditDep, endpoint_id: WebhookEndpointPath
 ) -> None:
     """Delete a webhook endpoint and its deliveries. While the project has a legal hold, Runward
     refuses the request with 409 `legal_hold`. Disable the endpoint instead."""
     async with storage.begin() as tx:
         await holds.ensure_no_holds(tx, principal.project_id)
-        if not await endpoints.delete_endpoint(tx, principal.project_id, endpoint_id):
-            raise not_found.WebhookEndpointNotFoundError
+        found = await _get_endpoint(tx, principal.project_id, endpoint_id, lock=True)
+        await endpoints.delete_endpoint(tx, principal.project_id, endpoint_id)
+        former = WebhookEndpoint.from_row(found)
+        await audit.record(tx, AuditAction.WEBHOOK_ENDPOINT_DELETED, former.id, before=former)
 
 
 @routes.post(
@@ -131,6 +143,7 @@ async def rotate_webhook_secret(
     principal: Admin,
     storage: StorageDep,
     request_key: RequestKey,
+    audit: AuditDep,
     endpoint_id: WebhookEndpointPath,
 ) -> Response:
     """Create a new signing secret for a webhook endpoint. For 24 hours, Runward signs notifications
@@ -142,6 +155,8 @@ async def rotate_webhook_secret(
             tx, storage.vault, principal.project_id, endpoint_id, secret
         ):
             raise not_found.WebhookEndpointNotFoundError
+        id_ = format_id(Prefix.WEBHOOK_ENDPOINT, endpoint_id)
+        await audit.record(tx, AuditAction.WEBHOOK_ENDPOINT_SECRET_ROTATED, id_)
         return WebhookEndpointSecret(secret=secret)
 
     return await respond_once(storage, request_key, rotate)
@@ -237,8 +252,10 @@ async def redeliver_webhook(
     return await respond_once(storage, request_key, restart, status=202)
 
 
-async def _get_endpoint(tx: Tx, project_id: ProjectId, endpoint_id: UUID) -> StoredEndpoint:
-    found = await endpoints.get_endpoint(tx, project_id, endpoint_id)
+async def _get_endpoint(
+    tx: Tx, project_id: ProjectId, endpoint_id: UUID, *, lock: bool = False
+) -> StoredEndpoint:
+    found = await endpoints.get_endpoint(tx, project_id, endpoint_id, lock=lock)
     if found is None:
         raise not_found.WebhookEndpointNotFoundError
     return found

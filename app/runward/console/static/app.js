@@ -5,6 +5,7 @@ import { fill, h, note, text } from "./dom.js";
 import { removeEdits } from "./edits.js";
 import { agent } from "./agent.js";
 import { agents } from "./agents.js";
+import { budgets } from "./budgets.js";
 import { inbox } from "./inbox.js";
 import { keys } from "./keys.js";
 import { mcpServer, mcpServers } from "./mcpservers.js";
@@ -12,10 +13,12 @@ import { PendingWatch } from "./pending.js";
 import { newAgent, newTool } from "./registering.js";
 import { run } from "./run.js";
 import { runs } from "./runs.js";
+import { schedule, schedules } from "./schedules.js";
 import { askForKey, offeredKey } from "./signin.js";
 import { start } from "./start.js";
 import { tool } from "./tool.js";
 import { tools } from "./tools.js";
+import { webhookEndpoint, webhookEndpoints } from "./webhooks.js";
 
 /**
  * @typedef {object} Context The argument of every view.
@@ -43,6 +46,11 @@ const VIEWS = [
   { at: /^#\/agents$/, view: agents, menu: ["#/agents", "Agents"], title: "Agents" },
   { at: /^#\/agents\/([A-Za-z][\w-]{0,63})$/, view: agent, title: "Agent" },
   { at: /^#\/new-agent$/, view: newAgent, title: "Register an agent" },
+  { at: /^#\/schedules$/, view: schedules, menu: ["#/schedules", "Schedules"], title: "Schedules" },
+  { at: /^#\/schedules\/([A-Za-z]+_[0-9a-f]{32})$/, view: schedule, title: "Schedule" },
+  { at: /^#\/webhook-endpoints$/, view: webhookEndpoints, menu: ["#/webhook-endpoints", "Webhooks"], scope: "admin", title: "Webhook endpoints" },
+  { at: /^#\/webhook-endpoints\/([A-Za-z]+_[0-9a-f]{32})$/, view: webhookEndpoint, scope: "admin", title: "Webhook endpoint" },
+  { at: /^#\/budgets$/, view: budgets, menu: ["#/budgets", "Budgets"], scope: "admin", title: "Budgets" },
   { at: /^#\/keys$/, view: keys, menu: ["#/keys", "Keys"], scope: "admin", title: "Keys" },
 ];
 

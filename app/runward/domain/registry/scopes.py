@@ -11,17 +11,17 @@ from runward.domain.limits import NO_LIMITS, ProjectLimits
 
 class Scope(StrEnum):
     """Permission of an API key. `runs:read`: read all resources except API keys, webhook
-    endpoints, limits, the retention and legal holds. `runs:write`: start, change and erase runs and
-    sessions. `tools:write`: change tools,
-    agents, MCP servers, secrets, and the policy. `approvals:decide`: decide on approvals and record
-    unknown outcomes. `admin`: manage API keys, webhook endpoints, limits, the
-    retention and legal holds."""
+    endpoints, budgets, limits, the retention, legal holds and the audit log. `runs:write`: start,
+    change and erase runs and sessions. `tools:write`: change tools, agents, MCP servers, secrets,
+    and the policy. `approvals:decide`: decide on approvals and record unknown outcomes. `admin`:
+    manage API keys, webhook endpoints, budgets, limits, the retention and legal holds, and read the
+    audit log."""
 
     RUNS_READ = "runs:read"
     RUNS_WRITE = "runs:write"  # start, continue and cancel runs; sessions, input, client results
     TOOLS_WRITE = "tools:write"  # tools, agents, MCP servers
     APPROVALS_DECIDE = "approvals:decide"  # decide on approvals, record unknown outcomes
-    ADMIN = "admin"  # keys, webhook endpoints, limits, retention, holds; see `Principal.operator`
+    ADMIN = "admin"  # all else, such as keys, limits and the audit log; see `Principal.operator`
 
 
 READ_RUNS: Final = (Scope.RUNS_READ, Scope.RUNS_WRITE)
@@ -45,6 +45,9 @@ class Principal:
     limits: ProjectLimits = NO_LIMITS
     session: bytes | None = field(default=None, repr=False, compare=False)
     """The digest of the console session's token. None: the request contained the key itself."""
+    address: str | None = field(default=None, compare=False)
+    """The address of the client that sent the request."""
+    request_id: str | None = field(default=None, compare=False)
 
     def may(self, any_of: tuple[Scope, ...]) -> bool:
         """Return whether the principal has one of the scopes. If `any_of` is empty, every valid key

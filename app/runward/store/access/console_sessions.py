@@ -5,6 +5,7 @@ when the key is revoked or expires. Only the HMAC of the token is stored.
 """
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -62,15 +63,16 @@ async def open_session(tx: Tx, principal: Principal, digest: bytes) -> None:
     )
 
 
-async def get_session(tx: Tx, digest: bytes) -> ConsoleSession | None:
+async def get_session(tx: Tx, digests: Sequence[bytes]) -> ConsoleSession | None:
     """Return the session. Returns None if it is unknown or expired, or if its key is no longer
-    valid."""
+    valid. `digests`: of the token under each data key."""
     query = (
         select(
             _key.project_id,
             _key.id,
             _key.scopes,
             _key.name,
+            _session.token_hmac,
             projects.c.name.label("project_name"),
             _session.expires_at.label("session_ends"),
             _key.expires_at.label("key_ends"),
@@ -79,21 +81,21 @@ async def get_session(tx: Tx, digest: bytes) -> ConsoleSession | None:
         .join_from(console_sessions, api_keys)
         .join(projects, projects.c.id == _key.project_id)
         .outerjoin(project_limits, limits.of_project(api_keys))
-        .where(_session.token_hmac == digest, _session.expires_at > func.clock_timestamp())
+        .where(_session.token_hmac.in_(digests), _session.expires_at > func.clock_timestamp())
         .where(IS_VALID)
     )
     row = (await tx.execute(query)).one_or_none()
     if row is None:
         return None
-    principal = principal_from_row(row, session=digest)
+    principal = principal_from_row(row, session=row.token_hmac)
     ends = [row.session_ends] if row.key_ends is None else [row.session_ends, row.key_ends]
     return ConsoleSession(principal, row.name, row.project_name, min(ends))
 
 
-async def authenticate(tx: Tx, digest: bytes) -> Principal | None:
-    session = await get_session(tx, digest)
+async def authenticate(tx: Tx, digests: Sequence[bytes]) -> Principal | None:
+    session = await get_session(tx, digests)
     return None if session is None else session.principal
 
 
-async def close_session(tx: Tx, digest: bytes) -> None:
-    await tx.execute(delete(console_sessions).where(_session.token_hmac == digest))
+async def close_session(tx: Tx, digests: Sequence[bytes]) -> None:
+    await tx.execute(delete(console_sessions).where(_session.token_hmac.in_(digests)))

@@ -20,7 +20,7 @@ from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import idempotency_keys
 
 RETENTION: Final = timedelta(hours=24)
-_COLUMN: Final = "idempotency_keys.answer"
+ANSWER_COLUMN: Final = "idempotency_keys.answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ async def store_answer(
     *,
     resource_id: UUID | None,
 ) -> None:
-    sealed = vault.seal(answer, column=_COLUMN, project_id=project_id, row=key)
+    sealed = vault.seal(answer, column=ANSWER_COLUMN, project_id=project_id, row=key)
     await tx.execute(
         update(idempotency_keys)
         .where(idempotency_keys.c.project_id == project_id, idempotency_keys.c.key == key)
@@ -105,4 +105,4 @@ async def store_answer(
 
 
 def open_answer(vault: Vault, project_id: ProjectId, key: str, sealed: bytes) -> str:
-    return vault.open(sealed, column=_COLUMN, project_id=project_id, row=key)
+    return vault.open(sealed, column=ANSWER_COLUMN, project_id=project_id, row=key)

@@ -44,7 +44,7 @@ class KeyCheck:
         principal = self._principal
         async with self._connect() as tx:
             if principal.session is not None:
-                found = await console_sessions.get_session(tx, principal.session)
+                found = await console_sessions.get_session(tx, [principal.session])
                 self._is_valid = found is not None
             else:
                 self._is_valid = await keys.is_valid(tx, principal.project_id, principal.key_id)

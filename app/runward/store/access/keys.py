@@ -5,7 +5,7 @@ import secrets
 import time
 import zlib
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -75,8 +75,10 @@ def make_secret() -> str:
     return f"rw_{body}{zlib.crc32(body.encode()):08x}"
 
 
-async def authenticate(tx: Tx, key_digest: bytes) -> Principal | None:
-    """Return the principal of a key. Returns None if the key is unknown, revoked or expired."""
+async def authenticate(tx: Tx, digests: Sequence[bytes]) -> Principal | None:
+    """Return the principal of a key. Returns None if the key is unknown, revoked or expired.
+    `digests`: of the key under each data key, the current one first. The use of a key replaces
+    the digest under a previous data key."""
     used = api_keys.c.last_used_at
     row = (
         await tx.execute(
@@ -85,17 +87,21 @@ async def authenticate(tx: Tx, key_digest: bytes) -> Principal | None:
                 api_keys.c.id,
                 api_keys.c.name,
                 api_keys.c.scopes,
-                (used.is_(None) | (used < func.now() - USE_INTERVAL)).label("use_is_due"),
+                (
+                    used.is_(None)
+                    | (used < func.now() - USE_INTERVAL)
+                    | (api_keys.c.secret_hmac != digests[0])
+                ).label("use_is_due"),
                 *limits.COLUMNS,
             )
             .join_from(api_keys, project_limits, limits.of_project(api_keys), isouter=True)
-            .where(api_keys.c.secret_hmac == key_digest, IS_VALID)
+            .where(api_keys.c.secret_hmac.in_(digests), IS_VALID)
         )
     ).one_or_none()
     if row is None:
         return None
     if row.use_is_due:
-        await _record_use(tx, row.project_id, row.id)
+        await _record_use(tx, row.project_id, row.id, digests[0])
     return principal_from_row(row)
 
 
@@ -124,9 +130,9 @@ async def is_valid(tx: Tx, project_id: ProjectId, key_id: KeyId) -> bool:
     return found.one_or_none() is not None
 
 
-async def _record_use(tx: Tx, project_id: UUID, key_id: UUID) -> None:
-    """Record that the key is used now. If another process records a use at the same time, that
-    record is enough, so this function does not wait for the lock."""
+async def _record_use(tx: Tx, project_id: UUID, key_id: UUID, digest: bytes) -> None:
+    """Record that the key is used now, and store its current digest. If another process records a
+    use at the same time, that record is enough, so this function does not wait for the lock."""
     free = (
         select(api_keys.c.id)
         .where(api_keys.c.project_id == project_id, api_keys.c.id == key_id)
@@ -135,7 +141,7 @@ async def _record_use(tx: Tx, project_id: UUID, key_id: UUID) -> None:
     await tx.execute(
         update(api_keys)
         .where(api_keys.c.project_id == project_id, api_keys.c.id.in_(free))
-        .values(last_used_at=func.clock_timestamp())
+        .values(last_used_at=func.clock_timestamp(), secret_hmac=digest)
     )
 
 
@@ -179,7 +185,7 @@ async def add_key(
         project_id=project_id,
         id=mint(),
         name=name,
-        secret_hmac=vault.key_digest(secret),
+        secret_hmac=vault.key_digests(secret)[0],
         scopes=list(scopes),
         expires_at=expires_at,
     )
@@ -187,17 +193,39 @@ async def add_key(
     return _KEY.read(row)
 
 
-async def ensure_bootstrap_key(tx: Tx, vault: Vault, *, name: str, secret: str) -> None:
-    """Create the bootstrap key in the project `default`, with all scopes, if it does not exist."""
+async def ensure_bootstrap_key(tx: Tx, vault: Vault, *, name: str, secret: str) -> Key | None:
+    """Create the bootstrap key in the project `default`, with all scopes. Returns None if it
+    exists. A digest under a previous data key is replaced: otherwise, a revoked key would be
+    created again after that data key is removed."""
     await ensure_default_project(tx)
+    digests = vault.key_digests(secret)
+    existing = api_keys.c.secret_hmac.in_(digests)
+    if (await tx.execute(select(api_keys.c.id).where(existing).with_for_update())).first():
+        outdated = existing & (api_keys.c.secret_hmac != digests[0])
+        await tx.execute(update(api_keys).where(outdated).values(secret_hmac=digests[0]))
+        return None
     made = upsert(api_keys).values(
         project_id=DEFAULT_PROJECT,
         id=mint(),
         name=name,
-        secret_hmac=vault.key_digest(secret),
+        secret_hmac=digests[0],
         scopes=[str(scope) for scope in Scope],
     )
-    await tx.execute(made.on_conflict_do_nothing(index_elements=[api_keys.c.secret_hmac]))
+    created = made.on_conflict_do_nothing(index_elements=[api_keys.c.secret_hmac])
+    row = (await tx.execute(created.returning(api_keys))).one_or_none()
+    return None if row is None else _KEY.read(row)
+
+
+async def find_invalid_key(tx: Tx, digests: Sequence[bytes]) -> Principal | None:
+    """Return the principal of a key that is revoked or expired. `digests`: those of its text under
+    each data key."""
+    query = (
+        select(api_keys, *limits.COLUMNS)
+        .outerjoin(project_limits, limits.of_project(api_keys))
+        .where(api_keys.c.secret_hmac.in_(digests), ~IS_VALID)
+    )
+    row = (await tx.execute(query)).one_or_none()
+    return None if row is None else principal_from_row(row)
 
 
 async def list_keys(
@@ -212,9 +240,10 @@ async def list_keys(
     ]
 
 
-async def get_key(tx: Tx, project_id: UUID, key_id: UUID) -> Key | None:
+async def get_key(tx: Tx, project_id: UUID, key_id: UUID, *, lock: bool = False) -> Key | None:
+    """Return the key, or None if it does not exist. `lock`: until the transaction ends."""
     query = select(api_keys).where(api_keys.c.project_id == project_id, api_keys.c.id == key_id)
-    row = (await tx.execute(query)).one_or_none()
+    row = (await tx.execute(query.with_for_update() if lock else query)).one_or_none()
     return None if row is None else _KEY.read(row)
 
 
@@ -252,24 +281,25 @@ class Authenticator:
     def __init__(
         self,
         pool: AsyncEngine,
-        digest: Callable[[str], bytes],
-        find: Callable[[Tx, bytes], Awaitable[Principal | None]],
+        digests: Callable[[str], tuple[bytes, ...]],
+        find: Callable[[Tx, tuple[bytes, ...]], Awaitable[Principal | None]],
     ) -> None:
         self._pool = pool
-        self._digest = digest
+        self._digests = digests
         self._find = find
         self._known: OrderedDict[bytes, tuple[float, Principal]] = OrderedDict()
 
     async def __call__(self, token: str) -> Principal | None:
         """Return the principal of a token. Returns None if the token is unknown or no longer
         valid."""
-        digest = self._digest(token)
+        digests = self._digests(token)
+        digest = digests[0]
         known = self._known.get(digest)
         now = time.monotonic()
         if known is not None and now - known[0] < CACHE_SECONDS:
             return known[1]
         async with self._pool.begin() as tx:
-            principal = await self._find(tx, digest)
+            principal = await self._find(tx, digests)
         if principal is None:
             self._known.pop(digest, None)
             return None
@@ -281,4 +311,4 @@ class Authenticator:
 
     def forget(self, token: str) -> None:
         """Remove the token from the cache, so that its next use reads the database."""
-        self._known.pop(self._digest(token), None)
+        self._known.pop(self._digests(token)[0], None)

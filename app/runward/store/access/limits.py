@@ -80,10 +80,12 @@ def read_limits(row: Any) -> ProjectLimits:
     )
 
 
-async def get_limits(tx: Tx, project_id: ProjectId) -> StoredLimits:
-    query = select(*COLUMNS, project_limits.c.updated_at)
-    found = await tx.execute(query.where(project_limits.c.project_id == project_id))
-    row = found.one_or_none()
+async def get_limits(tx: Tx, project_id: ProjectId, *, lock: bool = False) -> StoredLimits:
+    """`lock`: no other transaction changes them until this one ends."""
+    query = select(*COLUMNS, project_limits.c.updated_at).where(
+        project_limits.c.project_id == project_id
+    )
+    row = (await tx.execute(query.with_for_update() if lock else query)).one_or_none()
     if row is None:
         return StoredLimits(ProjectLimits(), None)
     return StoredLimits(read_limits(row), row.updated_at)

@@ -56,11 +56,14 @@ async def put_secret(
     return _SECRET.read(row.one())
 
 
-async def get_secret(tx: Tx, project_id: ProjectId, name: str) -> StoredSecret | None:
-    row = await tx.execute(
-        select(*_PUBLIC_COLUMNS).where(secrets.c.project_id == project_id, secrets.c.name == name)
+async def get_secret(
+    tx: Tx, project_id: ProjectId, name: str, *, lock: bool = False
+) -> StoredSecret | None:
+    """Return the secret, or None if it does not exist. `lock`: until the transaction ends."""
+    query = select(*_PUBLIC_COLUMNS).where(
+        secrets.c.project_id == project_id, secrets.c.name == name
     )
-    found = row.one_or_none()
+    found = (await tx.execute(query.with_for_update() if lock else query)).one_or_none()
     return None if found is None else _SECRET.read(found)
 
 

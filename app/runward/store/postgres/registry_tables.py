@@ -213,6 +213,18 @@ deployment = Table(
     Column("transaction_offset", BigInteger, nullable=False, server_default=text("0")),
     CheckConstraint("id", name="one_row"),
 )
-"""The table has one row. `canary` is encrypted with the secret key, so that each process can check
-its key when it starts. `transaction_offset` is added to the numbers of transactions, see
+"""The table has one row. `canary` is encrypted with a data key, so that each process can check
+its keys. `transaction_offset` is added to the numbers of transactions, see
 `runward.store.live.project_log`."""
+
+data_keys = Table(
+    "data_keys",
+    metadata,
+    # Precedes the ciphertexts of the key.
+    Column("id", LargeBinary, primary_key=True),
+    # The key in base64 for each ID of a key that has wrapped it.
+    Column("wrapped", JSONB, nullable=False),
+    Column("created_at", TIMESTAMP, nullable=False, server_default=NOW),
+    # When all values of this key had been encrypted with a newer key.
+    Column("drained_at", TIMESTAMP),
+)

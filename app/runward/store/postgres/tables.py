@@ -32,6 +32,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.run.state import ACTION_PHASES, CallPhase, SegmentKind
 from runward.domain.run.status import OPEN, TERMINAL, RunStatus
+from runward.store.postgres.audit_tables import audit_chains, audit_entries
 from runward.store.postgres.budget_tables import budgets
 from runward.store.postgres.columns import (
     NOW,
@@ -71,6 +72,8 @@ __all__ = [
     "agents",
     "api_keys",
     "approvals",
+    "audit_chains",
+    "audit_entries",
     "budgets",
     "console_sessions",
     "deployment",

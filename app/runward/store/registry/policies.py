@@ -45,15 +45,17 @@ class StoredPolicy:
         )
 
 
-async def get_policy(tx: Tx, project_id: ProjectId) -> StoredPolicy:
+async def get_policy(tx: Tx, project_id: ProjectId, *, lock: bool = False) -> StoredPolicy:
+    """`lock`: lock the policy until the transaction ends."""
     ends = project_policies.c.rotated_at + ROTATION_OVERLAP
     left = cast(func.extract("epoch", ends - func.clock_timestamp()), Double)
+    query = (
+        select(project_policies, left.label("former_seconds"), _HAS_BUDGETS)
+        .select_from(projects.outerjoin(project_policies))
+        .where(projects.c.id == project_id)
+    )
     row = (
-        await tx.execute(
-            select(project_policies, left.label("former_seconds"), _HAS_BUDGETS)
-            .select_from(projects.outerjoin(project_policies))
-            .where(projects.c.id == project_id)
-        )
+        await tx.execute(query.with_for_update(of=projects, key_share=True) if lock else query)
     ).one_or_none()
     if row is None or row.project_id is None:
         return StoredPolicy(has_budgets=row is not None and row.has_budgets)

@@ -35,7 +35,7 @@ Spec = TypeVar("Spec", bound=ToolSpec)
 SECRET_COLUMN: Final = "tools.secret"  # noqa: S105  # a column, no secret
 
 
-_HEADERS_COLUMN: Final = "tool_versions.headers"
+HEADERS_COLUMN: Final = "tool_versions.headers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,7 +367,7 @@ def seal_headers(vault: Vault, project_id: UUID, spec: Spec) -> Spec:
         if not isinstance(value, str):
             return value
         box = vault.seal(
-            value, column=_HEADERS_COLUMN, project_id=project_id, row=f"{spec.name}/{name}"
+            value, column=HEADERS_COLUMN, project_id=project_id, row=f"{spec.name}/{name}"
         )
         return Sealed(sealed=base64.b64encode(box).decode())
 
@@ -382,7 +382,7 @@ def open_headers(vault: Vault, project_id: UUID, spec: Spec) -> Spec:
             return value
         row = f"{spec.name}/{name}"
         box = base64.b64decode(value.sealed)
-        return vault.open(box, column=_HEADERS_COLUMN, project_id=project_id, row=row)
+        return vault.open(box, column=HEADERS_COLUMN, project_id=project_id, row=row)
 
     return _replace_headers(spec, {name: read(name, value) for name, value in spec.headers.items()})
 

@@ -15,7 +15,7 @@ from sqlalchemy import text
 
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.retention import DataClass, RetentionLimits
-from runward.store.access import holds
+from runward.store.access import audit, holds
 from runward.store.postgres.db import Tx
 from runward.store.runs import erasure
 from runward.store.runs.erasure import Family
@@ -103,6 +103,11 @@ _DELETE_DELIVERIES: Final = text(
 _COUNT_DELIVERIES: Final = text(
     f"SELECT count(*) AS rows, min(created_at) AS oldest FROM ({_OLD_DELIVERIES.format(lock='')}) d"
 )
+_COUNTED_ALONE: Final = {
+    DataClass.DELIVERIES: _COUNT_DELIVERIES,
+    DataClass.AUDIT: audit.COUNT_DUE,
+}
+"""The counts of classes that do not depend on the end of a run."""
 _COUNTED: Final[Mapping[DataClass, str]] = {
     DataClass.RUNS: "SELECT ended_at FROM family",
     DataClass.EVENTS: "SELECT f.ended_at FROM family f JOIN run_events t"
@@ -123,8 +128,8 @@ FROM ({counted} LIMIT :count) AS counted"""
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """The result of a batch. `rows`: runs, events, tool calls or deliveries. `more`: whether
-    another batch may follow at once."""
+    """The result of a batch. `rows`: runs, events, tool calls, deliveries or audit entries. `more`:
+    whether another batch may follow at once."""
 
     rows: int = 0
     more: bool = False
@@ -133,7 +138,7 @@ class Removed:
 @dataclass(frozen=True, slots=True)
 class Preview:
     """The rows of a class that would be removed. `more`: there are more than were counted.
-    `oldest`: the end of the oldest run, or the creation of the oldest delivery."""
+    `oldest`: the end of the oldest run, or the creation of the oldest delivery or audit entry."""
 
     rows: int = 0
     more: bool = False
@@ -163,13 +168,16 @@ async def remove_batch(
     """Remove a batch of a class. If another transaction changes the retention or the holds of the
     project, or removes the same class, do nothing. No statement waits for a lock of a run."""
     project = (await tx.execute(_LOCK_PROJECT, {"project_id": project_id})).one_or_none()
-    days = project and limits.find_days(data_class, project.retention)
+    days = None if project is None else limits.find_days(data_class, project.retention)
     if days is None:
         return Removed()
     values = {"project_id": project_id, "days": days}
     if data_class is DataClass.DELIVERIES:
         rows = len((await tx.execute(_DELETE_DELIVERIES, values | {"count": DELIVERIES})).all())
         return Removed(rows, more=rows == DELIVERIES)
+    if data_class is DataClass.AUDIT:
+        rows = await audit.remove_oldest(tx, project_id, days)
+        return Removed(rows, more=rows == audit.REMOVAL_BATCH)
     about = {"project_id": project_id, "data_class": data_class}
     cursor = (await tx.execute(_LOCK_CURSOR, about)).one_or_none()
     if cursor is None:
@@ -233,8 +241,8 @@ async def preview(
     if days is None or (await tx.execute(text(held), values)).one_or_none() is not None:
         return Preview()
     values |= {"days": days, "count": MAX_COUNTED + 1}
-    if data_class is DataClass.DELIVERIES:
-        row = (await tx.execute(_COUNT_DELIVERIES, values)).one()
+    if (count := _COUNTED_ALONE.get(data_class)) is not None:
+        row = (await tx.execute(count, values)).one()
         return Preview(min(row.rows, MAX_COUNTED), row.rows > MAX_COUNTED, row.oldest)
     query = _COUNT.format(
         due=_DUE.format(has_content=_HAS_CONTENT[data_class]), counted=_COUNTED[data_class]

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 from pydantic_core import from_json
 from sqlalchemy import text
 
+from runward.store.data_keys import inventory
 from runward.store.postgres.db import DATABASE_ERRORS, is_outage
 from runward.store.postgres.engine import AsyncEngine
 from runward.store.workers import ALIVE
@@ -35,6 +36,7 @@ _CLAIMABLE: Final = "status = 'queued' AND available_at <= statement_timestamp()
 _BACKLOG: Final = text(
     f"""
 SELECT q.queued, a.pending, w.workers,
+  (SELECT count(*) FROM data_keys WHERE drained_at IS NULL) AS undrained,
   CAST(extract(epoch FROM clock_timestamp() - (SELECT available_at FROM runs WHERE {_CLAIMABLE}
     ORDER BY available_at LIMIT 1)) AS float8) AS queued_seconds,
   CAST(extract(epoch FROM clock_timestamp() - a.requested_at) AS float8) AS pending_seconds,
@@ -67,6 +69,8 @@ class Backlog:
     """Workers whose last heartbeat is recent."""
     runs: tuple[OpenRuns, ...]
     """Open runs, the most frequent first."""
+    outdated_values: int
+    """Stored values that a previous data key encrypts."""
 
 
 class BacklogReader:
@@ -93,14 +97,15 @@ class BacklogReader:
             async with asyncio.timeout(QUERY_SECONDS), self._autocommit.connect() as tx:
                 values = {"most": MAX_COUNTED, "alive": ALIVE}
                 row = (await tx.execute(_BACKLOG, values)).one()
+                outdated = await inventory.count_outdated_values(tx) if row.undrained > 1 else 0
         except DATABASE_ERRORS as error:
             if not is_outage(error):
                 raise
             return None
-        return _read_backlog(row)
+        return _read_backlog(row, outdated)
 
 
-def _read_backlog(row: Any) -> Backlog:
+def _read_backlog(row: Any, outdated_values: int) -> Backlog:
     return Backlog(
         queued=row.queued,
         queued_seconds=max(0.0, row.queued_seconds or 0.0),
@@ -111,4 +116,5 @@ def _read_backlog(row: Any) -> Backlog:
             (one["status"], one["active_agent"], one["count"])
             for one in from_json(row.runs or "[]")
         ),
+        outdated_values=outdated_values,
     )

@@ -1,15 +1,18 @@
 """Decisions about approvals. Each one locks the run, applies the decision, and queues the run in
 one transaction."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.events.values import ApprovalStatus
 from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, format_id
-from runward.domain.json import JsonObject, is_same_json
+from runward.domain.json import JsonObject, compute_digest, is_same_json
 from runward.domain.registry.scopes import Principal
 from runward.domain.run import approvals as rules
+from runward.domain.run.approvals import DecisionRecord
 from runward.domain.run.bounds import check_room
 from runward.domain.run.decisions import (
     ApproveDecision,
@@ -19,6 +22,8 @@ from runward.domain.run.decisions import (
 )
 from runward.domain.run.state import CallPhase, Changes, RunState
 from runward.domain.run.tools import CompiledTool
+from runward.store.access import audit
+from runward.store.access.audit import AuditActor, AuditChange
 from runward.store.access.vault import Vault
 from runward.store.postgres.db import Tx
 from runward.store.runs import approvals
@@ -63,6 +68,7 @@ async def decide(
     await remember(tx, state, call, decision)
     rows = approvals.decisions_to_rows(state.id, decided, approver)
     at = await resume_run(tx, status, state, changes, closed=rows)
+    await _record(tx, principal, asked, decided)
     return replace(
         asked,
         status=decided[0].status,
@@ -71,6 +77,33 @@ async def decide(
         decider_name=principal.key_name,
         decision=decided[0].decision,
     )
+
+
+async def _record(
+    tx: Tx,
+    principal: Principal,
+    asked: Approval,
+    decided: Sequence[DecisionRecord],
+) -> None:
+    """Record the decisions in the audit log, with digests of their content. `asked`: the approval
+    of the request. The others are for the same version of its tool."""
+    actor = AuditActor.from_principal(principal)
+    for record in decided:
+        after: JsonObject = {
+            "status": record.status,
+            "tool": asked.tool,
+            "tool_version": asked.tool_version,
+        }
+        for name, value in record.decision.items():
+            after[name] = value if name in ("decision", "remember") else compute_digest(value)
+        change = AuditChange(
+            AuditAction(f"approval.{record.status}"),
+            format_id(Prefix.APPROVAL, record.approval_id),
+            before={"status": ApprovalStatus.PENDING},
+            after=after,
+            run_id=asked.run_id,
+        )
+        await audit.append(tx, principal.project_id, actor, change)
 
 
 async def _read_closed(tx: Tx, project_id: ProjectId, approval_id: ApprovalId) -> Approval:

@@ -138,6 +138,7 @@ _ERASE_CALLS: Final = tuple(
         "UPDATE tool_calls SET arguments = '{}', original_arguments = NULL, raw_arguments = NULL,"
         " received = NULL, exchange = NULL",
         "DELETE FROM late_callbacks",
+        "UPDATE audit_entries SET before = NULL, after = NULL, salt = NULL",
     )
 )
 _ERASE_ROWS: Final = tuple(
@@ -290,7 +291,7 @@ async def delete_events(tx: Tx, project_id: ProjectId, ids: Sequence[RunId]) -> 
 
 async def _erase_calls(tx: Tx, runs: dict[str, Any]) -> int:
     await _convert_rows(tx, runs, _RESULTS, _SET_RESULTS, _erase_result)
-    calls, _ = [(await tx.execute(one, runs)).rowcount for one in _ERASE_CALLS]
+    calls, *_ = [(await tx.execute(one, runs)).rowcount for one in _ERASE_CALLS]
     return calls
 
 

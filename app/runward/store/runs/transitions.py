@@ -11,11 +11,12 @@ from typing import Final
 
 from runward.domain import errors as e
 from runward.domain import not_found
+from runward.domain.audit import AuditAction
 from runward.domain.events.base import MAX_PER_RUN
 from runward.domain.events.kinds import InputReceivedEvent, ToolCallProgressEvent
 from runward.domain.events.run_data import IncompleteDetails, RunError
 from runward.domain.events.values import ApprovalStatus, CallReason, RunErrorCode
-from runward.domain.ids import ApprovalId, CallId, ProjectId, RunId
+from runward.domain.ids import ApprovalId, CallId, Prefix, ProjectId, RunId, format_id
 from runward.domain.json import JsonObject, is_same_json
 from runward.domain.run import approvals as rules
 from runward.domain.run.abandoned import Closed, find_abandoned, merge_closed
@@ -51,6 +52,8 @@ from runward.domain.run.state import (
 from runward.domain.run.status import MOVES, TERMINAL, Move, RunStatus
 from runward.domain.run.tools import CompiledTool
 from runward.metrics.definitions import QUARANTINED_RUNS
+from runward.store.access import audit
+from runward.store.access.audit import AuditActor, AuditChange
 from runward.store.access.vault import CallRef, Vault
 from runward.store.postgres.db import Tx, mint
 from runward.store.runs import approvals, decisions, queries, queue, sweep, views
@@ -206,10 +209,11 @@ async def cancel(
     *,
     after_turn: bool,
     reason: CallReason = CallReason.RUN_CANCELLED,
+    actor: AuditActor | None = None,
 ) -> Closed:
     """Cancel the run and its child runs, so that nothing new starts in them. `after_turn`: if a
-    worker executes the run, let it finish its turn first. `reason`: the reason of its open calls. A
-    repeated cancellation has no effect.
+    worker executes the run, let it finish its turn first. `reason`: the reason of its open calls.
+    `actor`: the one for whom the audit log records it. A repeated cancellation has no effect.
     Raises RunEndedError if the run has ended with another status."""
     below = await _lock_tree(tx, project_id, run_id)
     status, state = await lock_run(tx, project_id, run_id)
@@ -220,10 +224,22 @@ async def cancel(
     works = status is RunStatus.IN_PROGRESS or (status is RunStatus.QUEUED and below)
     if after_turn and works:
         await queries.change_run(tx, state, Changes(), cancel_requested=True)
+        await _record_cancellation(tx, project_id, run_id, actor)
         return Closed()
     closed = [await _cancel_one(tx, project_id, child) for child in reversed(below)]
     own = await end_run(tx, state, reason, Move.CANCEL, void_lease=True)
+    await _record_cancellation(tx, project_id, run_id, actor)
     return merge_closed([*(one for one in closed if one), own])
+
+
+async def _record_cancellation(
+    tx: Tx, project_id: ProjectId, run_id: RunId, actor: AuditActor | None
+) -> None:
+    if actor is not None:
+        change = AuditChange(
+            AuditAction.RUN_CANCELLED, format_id(Prefix.RUN, run_id), run_id=run_id
+        )
+        await audit.append(tx, project_id, actor, change)
 
 
 async def cancel_descendants(tx: Tx, project_id: ProjectId, run_id: RunId) -> Closed | None:

@@ -17,7 +17,7 @@ from runward.store.postgres.columns import RowMapping
 from runward.store.postgres.db import Tx, mint, select_page
 from runward.store.postgres.tables import schedules
 
-_RUN_COLUMN: Final = "schedules.run"
+RUN_COLUMN: Final = "schedules.run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,12 +135,12 @@ def seal_run(
     request has none, so the column `run` is complete."""
     if secret_run is None:
         return None
-    return vault.seal(secret_run, column=_RUN_COLUMN, project_id=project_id, row=schedule_id.hex)
+    return vault.seal(secret_run, column=RUN_COLUMN, project_id=project_id, row=schedule_id.hex)
 
 
 def open_run(vault: Vault, project_id: ProjectId, schedule_id: UUID, sealed: bytes) -> str:
     """Return the decrypted request of a run. Raises SecretUnreadableError."""
-    return vault.open(sealed, column=_RUN_COLUMN, project_id=project_id, row=schedule_id.hex)
+    return vault.open(sealed, column=RUN_COLUMN, project_id=project_id, row=schedule_id.hex)
 
 
 async def _get(tx: Tx, project_id: ProjectId, schedule_id: UUID) -> StoredSchedule:

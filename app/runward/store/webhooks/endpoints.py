@@ -80,9 +80,12 @@ async def add_endpoint(
     return _ENDPOINT.read((await tx.execute(made.returning(*_COLUMNS))).one())
 
 
-async def get_endpoint(tx: Tx, project_id: ProjectId, endpoint_id: UUID) -> StoredEndpoint | None:
-    row = await tx.execute(select(*_COLUMNS).where(*_identify(project_id, endpoint_id)))
-    found = row.one_or_none()
+async def get_endpoint(
+    tx: Tx, project_id: ProjectId, endpoint_id: UUID, *, lock: bool = False
+) -> StoredEndpoint | None:
+    """Return the endpoint, or None if it does not exist. `lock`: until the transaction ends."""
+    query = select(*_COLUMNS).where(*_identify(project_id, endpoint_id))
+    found = (await tx.execute(query.with_for_update() if lock else query)).one_or_none()
     return None if found is None else _ENDPOINT.read(found)
 
 

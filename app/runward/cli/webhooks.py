@@ -1,0 +1,130 @@
+"""`runward webhooks`: webhook endpoints and their deliveries."""
+
+from typing import Annotated, Any, Final, Literal
+
+import typer
+
+from runward.cli.connection import build_path, connect
+from runward.cli.options import AsJson, KeyOption, Limit, Url, format_examples, read_fields
+from runward.cli.printing import Columns, format_age, print_list, print_result
+from runward.cli.registry import (
+    ResourceKind,
+    add_delete_command,
+    add_list_command,
+    add_show_command,
+)
+
+app = typer.Typer(
+    no_args_is_help=True, help="Manage webhook endpoints, which Runward notifies of events."
+)
+
+
+def _format_state(endpoint: dict[str, Any]) -> str:
+    """Return the state for a table: whether Runward notifies the endpoint."""
+    if not endpoint["enabled"]:
+        reason = endpoint["disabled_reason"]
+        return f"disabled: {reason}" if reason else "disabled"
+    return "failing" if endpoint["failing_since"] else "enabled"
+
+
+def _format_answer(delivery: dict[str, Any]) -> str:
+    """Return the status code or the error of the last attempt for a table."""
+    if not delivery["attempts"]:
+        return ""
+    last = delivery["attempts"][-1]
+    return str(last["status_code"] or last["error"])
+
+
+ENDPOINTS = ResourceKind(
+    path="webhook_endpoints",
+    noun="webhook endpoint",
+    columns={
+        "endpoint": lambda one: one["id"],
+        "URL": lambda one: one["url"],
+        "events": lambda one: ", ".join(one["events"]),
+        "state": _format_state,
+    },
+    empty_text="There are no webhook endpoints. Create one with `runward webhooks create`.",
+    id_field="id",
+)
+DELIVERIES: Final[Columns] = {
+    "delivery": lambda one: one["id"],
+    "event": lambda one: one["type"],
+    "status": lambda one: one["status"],
+    "attempts": lambda one: str(len(one["attempts"])),
+    "answer": _format_answer,
+    "created": lambda one: format_age(one["created_at"]),
+}
+
+
+@app.command(
+    epilog=format_examples(
+        "runward webhooks create https://example.com/hooks --event run.completed"
+    )
+)
+def create(
+    to: Annotated[str, typer.Argument(metavar="URL", help="URL of the endpoint.")],
+    event: Annotated[
+        list[str] | None,
+        typer.Option(help="Event type that the endpoint receives. Repeatable."),
+    ] = None,
+    description: Annotated[str | None, typer.Option(help="Description of the endpoint.")] = None,
+    url: Url = None,
+    key: KeyOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a webhook endpoint and print its ID and signing secret."""
+    body = read_fields(None, url=to, events=event or None, description=description)
+    with connect(url, key) as runward:
+        made = runward.post("/v1/webhook_endpoints", body)
+    print_result(made, f"{made['id']}\nsigning secret: {made['secret']}", as_json=as_json)
+
+
+add_list_command(app, ENDPOINTS, order="desc", limit=20)
+add_show_command(app, ENDPOINTS)
+add_delete_command(app, ENDPOINTS)
+
+
+@app.command()
+def test(
+    endpoint: Annotated[str, ENDPOINTS.argument],
+    url: Url = None,
+    key: KeyOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send a test notification and print the ID of its delivery."""
+    with connect(url, key) as runward:
+        made = runward.post(build_path("webhook_endpoints", endpoint, "test"))
+    print_result(made, made["id"], as_json=as_json)
+
+
+@app.command()
+def deliveries(
+    endpoint: Annotated[str, ENDPOINTS.argument],
+    status: Annotated[
+        Literal["pending", "delivered", "failed"] | None,
+        typer.Option(help="Only deliveries with this status."),
+    ] = None,
+    limit: Limit = 20,
+    url: Url = None,
+    key: KeyOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the deliveries of a webhook endpoint, newest first."""
+    wanted = read_fields(None, webhook_endpoint_id=endpoint, status=status)
+    with connect(url, key) as runward:
+        found = runward.list_all("/v1/webhook_deliveries", limit, order="desc", **wanted)
+    print_list(found, DELIVERIES, empty_text="There are no deliveries.", as_json=as_json)
+
+
+@app.command()
+def redeliver(
+    delivery: Annotated[str, typer.Argument(metavar="DELIVERY", help="ID of the delivery.")],
+    url: Url = None,
+    key: KeyOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send the notification of a delivery again and print the ID of the delivery."""
+    with connect(url, key) as runward:
+        made = runward.post(build_path("webhook_deliveries", delivery, "redeliver"))
+    print_result(made, made["id"], as_json=as_json)

@@ -1,0 +1,118 @@
+// The list of webhook endpoints, and the page of one endpoint with its deliveries.
+
+import { get, send } from "./api.js";
+import { fill, h, note, text } from "./dom.js";
+import { duration, moment, number } from "./format.js";
+import { action, empty, factList, pagedTable, past } from "./resources.js";
+import { json } from "./values.js";
+
+/** The label and tone of each status of a delivery. @type {Record<string, [string, string]>} */
+const DELIVERIES = { pending: ["Pending", "busy"], delivered: ["Delivered", "good"], failed: ["Failed", "bad"] };
+/** @type {Record<string, string>} */
+const DISABLED = { gone: "The endpoint answered with status 410.", failing: "All attempts of three days failed." };
+
+/** @param {any} one */
+function state(one) {
+  const [label, tone] = !one.enabled ? ["Disabled", "soft"] : one.failing_since ? ["Failing", "bad"] : ["Enabled", "good"];
+  return h("span", { class: `badge ${tone}` }, label);
+}
+
+/** @param {any} one */
+const status = (one) => h("span", { class: `badge ${DELIVERIES[one.status]?.[1] ?? ""}` }, DELIVERIES[one.status]?.[0] ?? text(one.status));
+
+/**
+ * @param {HTMLElement} main
+ * @returns {() => void} leaves the view.
+ */
+export function webhookEndpoints(main) {
+  const leaving = new AbortController();
+  /** @param {any} one */
+  const row = (one) => {
+    const last = h("td");
+    get("v1/webhook_deliveries", { webhook_endpoint_id: one.id, limit: 1 }, leaving.signal).then(
+      ({ data: [newest] }) => fill(last, newest ? [status(newest), " ", past(newest.created_at)] : h("span", { class: "soft" }, "none")),
+      (error) => leaving.signal.aborted || fill(last, text(error.message)));
+    return h("tr", null,
+      h("th", { scope: "row" }, h("a", { href: `#/webhook-endpoints/${one.id}` }, text(one.url))),
+      h("td", null, state(one)),
+      h("td", { class: "what" }, h("div", null, text(one.events.join(", ")))),
+      last);
+  };
+  fill(main, h("h1", null, "Webhook endpoints"),
+    h("p", { class: "soft" }, "Runward notifies webhook endpoints of the events of runs."),
+    pagedTable({
+      path: "v1/webhook_endpoints",
+      caption: "Webhook endpoints, newest first",
+      columns: ["URL", "State", "Events", "Last delivery"],
+      row,
+      none: empty("There are no webhook endpoints.", "runward webhooks create https://example.com/hooks"),
+      signal: leaving.signal,
+    }).element);
+  return () => leaving.abort();
+}
+
+/**
+ * @param {HTMLElement} main
+ * @param {import("./app.js").Context} context
+ * @returns {() => void} leaves the view.
+ */
+export function webhookEndpoint(main, { id }) {
+  const leaving = new AbortController();
+  const path = `v1/webhook_endpoints/${id}`;
+  const about = h("div", { class: "calls" }, h("p", { class: "soft" }, "Loading…"));
+  const deliveries = pagedTable({
+    path: "v1/webhook_deliveries",
+    query: { webhook_endpoint_id: id },
+    caption: "Deliveries, newest first",
+    columns: ["Event", "Status", "Created", "Request and responses", "Action"],
+    row: (one) => h("tr", null,
+      h("th", { scope: "row" }, text(one.type)),
+      h("td", null, status(one)),
+      h("td", null, past(one.created_at)),
+      h("td", { class: "what" }, exchange(one)),
+      h("td", null, h("div", { class: "actions" }, action("Redeliver", "quiet small", async (once) => {
+        await send("POST", `v1/webhook_deliveries/${one.id}/redeliver`, undefined, once);
+        note("Runward sends the notification again.");
+        await deliveries.again();
+      }, `Redeliver ${one.type} of ${moment(one.created_at)}`)))),
+    none: h("p", null, "There are no deliveries yet. Send a test notification with the button above."),
+    signal: leaving.signal,
+  });
+  fill(main, h("p", { class: "crumbs" }, h("a", { href: "#/webhook-endpoints" }, "Webhook endpoints")), about, h("h2", null, "Deliveries"), deliveries.element);
+
+  const look = () => get(path, undefined, leaving.signal).then(
+    (found) => fill(about, h("h1", null, text(found.url)),
+      h("div", { class: "actions" },
+        action(found.enabled ? "Disable" : "Enable", "", async () => {
+          await send("PATCH", path, { enabled: !found.enabled });
+          note(found.enabled ? "The endpoint was disabled." : "The endpoint was enabled.");
+          await look();
+          about.querySelector("button")?.focus();
+        }),
+        found.enabled ? action("Send a test", "", async (once) => {
+          await send("POST", `${path}/test`, undefined, once);
+          note("Runward sends a test notification.");
+          await deliveries.again();
+        }) : null,
+        action("Update the deliveries", "quiet", deliveries.again)),
+      factList([
+        ["State", [state(found), " ", text(DISABLED[found.disabled_reason] ?? "")]],
+        ["Description", found.description ? text(found.description) : "none"],
+        ["Events", h("code", null, text(found.events.join(", ")))],
+        ["Failing since", found.failing_since ? moment(found.failing_since) : "no failure"],
+      ])),
+    (error) => leaving.signal.aborted || fill(about, h("p", { class: "wrong" }, text(error.message))));
+  void look();
+  return () => leaving.abort();
+}
+
+/** Return the request of a delivery and the response to each attempt. @param {any} one */
+function exchange(one) {
+  const attempts = one.attempts.map((/** @type {any} */ attempt) => h("li", null,
+    h("p", null, moment(attempt.sent_at), ` · ${duration(number(attempt.duration_ms) ?? 0)} · `, text(attempt.error ?? `status ${number(attempt.status_code)}`)),
+    attempt.response_body ? h("pre", null, text(attempt.response_body)) : null));
+  return h("details", { "data-key": one.id },
+    h("summary", null, `${one.attempts.length} ${one.attempts.length === 1 ? "attempt" : "attempts"}`),
+    attempts.length ? h("ol", { class: "plain" }, attempts) : null,
+    json(one.request));
+}

@@ -1,0 +1,50 @@
+"""Schedules, webhook endpoints and budgets in the console."""
+
+from playwright.sync_api import expect
+
+from tests.api.project import ALL_SCOPES, Project
+from tests.browser.conftest import Opens
+
+URL = "http://127.0.0.1:9/hooks"
+
+
+def test_a_schedule_is_paused_and_resumed(project: Project, opens: Opens) -> None:
+    run = {"model": "offline:rules", "input": "Report."}
+    body = {"name": "Report", "cron": "0 7 * * *", "run": run}
+    schedule = project.client.call("POST", "/v1/schedules", body)
+    page = opens(at="#/schedules").page
+    page.get_by_role("link", name="Report").click()
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_role("button", name="Resume")).to_be_focused()
+    path = f"/v1/schedules/{schedule['id']}"
+    assert project.client.call("GET", path)["enabled"] is False
+    page.get_by_role("button", name="Resume").click()
+    expect(page.get_by_text("Active", exact=True)).to_be_visible()
+    assert project.client.call("GET", path)["enabled"] is True
+
+
+def test_a_delivery_is_shown_and_sent_again(project: Project, opens: Opens) -> None:
+    admin = project.key(*ALL_SCOPES)
+    endpoint = admin.call("POST", "/v1/webhook_endpoints", {"url": URL})
+    window = opens(*ALL_SCOPES, at="#/webhook-endpoints")
+    page = window.page
+    page.get_by_role("link", name=URL).click()
+    page.get_by_role("button", name="Send a test").click()
+    page.get_by_text("attempt").first.click()
+    expect(page.get_by_text("webhook_endpoint.test").last).to_be_visible()
+    page.get_by_role("button", name="Redeliver").click()
+    expect(page.get_by_text("Runward sends the notification again.")).to_be_visible()
+    assert window.serious_findings() == []
+    page.get_by_role("button", name="Disable").click()
+    expect(page.get_by_role("button", name="Enable")).to_be_focused()
+    path = f"/v1/webhook_endpoints/{endpoint['id']}"
+    assert admin.call("GET", path)["enabled"] is False
+
+
+def test_empty_lists_show_a_command_and_need_the_scope_of_the_api(opens: Opens) -> None:
+    page = opens(*ALL_SCOPES, at="#/budgets").page
+    expect(page.get_by_text("runward budgets create 20")).to_be_visible()
+    menu = opens("runs:read").page.get_by_role("navigation")
+    expect(menu.get_by_role("link", name="Schedules")).to_be_visible()
+    expect(menu.get_by_role("link", name="Budgets")).to_have_count(0)
+    expect(menu.get_by_role("link", name="Webhooks")).to_have_count(0)

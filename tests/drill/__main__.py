@@ -1,0 +1,87 @@
+"""Run the service on several hosts against PostgreSQL with automatic failover, while hosts fail.
+
+    make drill
+    python -m tests.drill --runs 1300 --keep DIR
+
+The hosts are network namespaces: three with etcd, Patroni and PostgreSQL 15, one with haproxy, two
+with an API process and three with a worker. The load and the checker are those of `make chaos`. The
+program prints one row for each phase, and the violations of the checker. It needs root and packages
+of Debian 12. At the end, it removes everything that it has started.
+"""
+
+import argparse
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import uvloop
+
+from tests.drill.cluster import missing
+from tests.drill.stage import Drill
+from tests.drill.table import judge
+
+SHOWN_VIOLATIONS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    runs: int
+    seed: int
+    keep: Path | None
+    synchronous: bool
+
+
+def main() -> None:
+    options = _options()
+    if os.geteuid() != 0:
+        raise SystemExit("The drill needs root, because it creates network namespaces.")
+    if packages := missing():
+        raise SystemExit(
+            "The drill needs packages of Debian 12: apt-get install --no-install-recommends "
+            + " ".join(packages)
+        )
+    folder = options.keep or Path(tempfile.mkdtemp(prefix="runward-drill-"))
+    if folder.exists() and any(folder.iterdir()):
+        raise SystemExit(f"{folder} is not empty.")
+    drill = Drill(folder, options.runs, options.seed, synchronous=options.synchronous)
+    uvloop.run(_play(drill))
+    table, broken = judge(folder, drill.phases, drill.outages)
+    print(f"\n{table}\n\n{len(broken)} violations of {drill.rules} rules")
+    for violation in broken[:SHOWN_VIOLATIONS]:
+        print(f"VIOLATION {violation.rule}\n  {violation.where}: {violation.what}")
+    for problem in drill.problems:
+        print(problem)
+    if broken or drill.problems:
+        raise SystemExit(f"\nFAILED. The evidence is in {folder}; seed {options.seed}.")
+    if options.keep is None:
+        shutil.rmtree(folder)
+
+
+async def _play(drill: Drill) -> None:
+    """Until the end, or until SIGTERM or Ctrl-C."""
+    playing = asyncio.current_task()
+    assert playing is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, playing.cancel)
+    await drill.play()
+
+
+def _options() -> Options:
+    parser = argparse.ArgumentParser(prog="python -m tests.drill", description=__doc__)
+    parser.add_argument("--runs", type=int, default=1300, help="how many (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="of the load (%(default)s)")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the evidence there")
+    parser.add_argument(
+        "--asynchronous", action="store_true", help="commit without waiting for a standby"
+    )
+    given = parser.parse_args()
+    return Options(given.runs, given.seed, given.keep, not given.asynchronous)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
