@@ -118,6 +118,8 @@ class Drill:
             processes = Processes(self.folder, Hosted(network), DRAIN_SECONDS)
             processes.all += [self._process(cluster, network, name, servers) for name in CAST]
             previous = await installing
+            if previous:
+                await _use_first(processes.all[0], previous)
             try:
                 await processes.start()
                 with Log(self.folder, "faults.jsonl") as faults:
@@ -214,6 +216,18 @@ class Drill:
                 log = self.folder / "output" / "clients.log"
                 self.problems.append(f"The load ended in the phase: {name}. See {log}")
             self.phases.append(Phase(name, began, time.time()))
+
+
+async def _use_first(process: Process, previous: str) -> None:
+    """Let the previous version use the database first, as in a real upgrade. It may not know the
+    keys that this version would create in an unused database."""
+    command = (sys.executable, "-m", "runward", "keys", "create", "first", "--on-database")
+    with process.output.open("ab") as output:
+        created = await asyncio.create_subprocess_exec(
+            *command, env=process.env | {"PYTHONPATH": previous}, stdout=output, stderr=output
+        )
+        if code := await created.wait():
+            raise RuntimeError(f"`keys create` ended with {code}. See {process.output}")
 
 
 async def _settle(cluster: Cluster) -> int:
