@@ -87,7 +87,7 @@ openapi: $(VENV)/.runtime ## Write openapi/openapi.json from the code
 	$(BIN)/python -m runward openapi --write
 
 clients: $(CLIENTS)/.installed $(TYPESCRIPT)/node_modules/.installed ## Generate the clients in examples/clients from openapi/openapi.json
-	PATH="$(CURDIR)/$(CLIENTS)/bin:$$PATH" openapi-python-client generate --meta none --overwrite \
+	PATH="$(CURDIR)/$(CLIENTS)/bin:$$PATH" openapi-python-client generate --meta none --overwrite --config examples/clients/python/generator.yml \
 	  --path openapi/openapi.json --output-path examples/clients/python/generated_client
 	cd $(TYPESCRIPT) && npm run --silent generate && npm run --silent build
 

@@ -91,7 +91,7 @@ def test_nothing_of_the_content_is_left_in_the_database(project: Project, secret
     run = full_of(project, secret)
     fork = project.client.call("POST", f"/v1/sessions/{run['session_id']}/fork", {})
     [child] = children(project, run)
-    registered = {"agent_versions", "agents"}
+    registered = {"agent_versions", "agents", "audit_entries"}
     assert tables_with(project, secret) - registered == {
         "approvals",
         "run_events",
@@ -107,6 +107,8 @@ def test_nothing_of_the_content_is_left_in_the_database(project: Project, secret
 
     assert response.status_code == 204
     assert tables_with(project, secret) <= registered
+    recorded = f"SELECT DISTINCT resource_type FROM audit_entries e WHERE e::text LIKE '%{secret}%'"
+    assert query(project, recorded) == [("agent",)]
     assert query(project, answers) == []
     for shared in (run["session_id"], fork["id"]):
         page = project.client.call("GET", f"/v1/sessions/{shared}/items")

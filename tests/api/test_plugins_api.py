@@ -266,7 +266,7 @@ def test_a_plugin_that_cannot_be_loaded_stops_the_service_with_a_sentence(
 ) -> None:
     env = {
         "DATABASE_URL": running.service.database_url,
-        "RUNWARD_SECRET_KEY": "k" * 32,
+        "RUNWARD_SECRET_KEY": running.service.secret_key,
         "RUNWARD_PLUGINS": "nowhere.at_all",
     }
     output = tmp_path / "output"

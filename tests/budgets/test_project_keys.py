@@ -12,8 +12,8 @@ from tests.budgets.measure import list_statements
 
 TABLES: Final = "runs|run_events|run_items|tool_calls|approvals|session_items"
 ACROSS_PROJECTS: Final = {
-    "available_at <= statement_timestamp() AND claims <": (
-        "A claim takes the oldest runs of all projects."
+    "FROM runs WHERE status = 'queued' AND available_at <= statement_timestamp()": (
+        "A claim takes runs of all projects in turn."
     ),
     "SELECT EXISTS (": "A sweep asks which kinds of rows are due in any project.",
     "clock_timestamp() - (SELECT available_at FROM runs": "A gauge counts all queued runs.",

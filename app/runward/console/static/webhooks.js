@@ -45,7 +45,7 @@ export function webhookEndpoints(main) {
       caption: "Webhook endpoints, newest first",
       columns: ["URL", "State", "Events", "Last delivery"],
       row,
-      none: empty("There are no webhook endpoints.", "runward webhooks create https://example.com/hooks"),
+      none: empty("There are no webhook endpoints.", "runward webhooks create URL"),
       signal: leaving.signal,
     }).element);
   return () => leaving.abort();

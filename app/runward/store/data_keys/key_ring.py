@@ -158,6 +158,7 @@ class KeyRing:
         """Create a data key. Every process encrypts with it after ACTIVATION."""
         key = DataKey.create()
         await self._add(key, only_first=False)
+        log.info("data_key_created", key=format_key_id(key.id))
         return key
 
     async def _read(self) -> list[StoredKey]:
@@ -192,7 +193,6 @@ class KeyRing:
                 if await list_keys(tx):
                     return  # another process was faster
             await tx.execute(upsert(data_keys).values(id=key.id, wrapped=wrapped))
-        log.info("data_key_created", key=format_key_id(key.id))
 
     async def _load(self, stored: Sequence[StoredKey]) -> None:
         await self._unwrap(stored)
