@@ -131,7 +131,7 @@ def empty_database_url(databases: Databases) -> Iterator[str]:
 def running(migrated_databases: Databases) -> Iterator["Running"]:
     from tests.api.shared import shared_service  # noqa: PLC0415 - unit tests start without it
 
-    with shared_service(migrated_databases) as running:
+    with shared_service(migrated_databases.migrated) as running:
         yield running
 
 

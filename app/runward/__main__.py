@@ -20,7 +20,7 @@ from runward.cli.exits import Exit, fail
 from runward.cli.groups import GROUPS
 from runward.cli.options import AsJson, KeyOption, Limit, Url, format_examples
 from runward.cli.printing import print_result
-from runward.operating import audit_command, data_key_commands
+from runward.operating import audit_command, data_key_commands, row_security_commands
 
 app = typer.Typer(
     name="runward",
@@ -69,6 +69,7 @@ for name, group in (GROUPS | {"keys": keys_app, "audit": audit_command.app}).ite
     app.add_typer(group, name=name, rich_help_panel=CLIENT_PANEL)
 
 app.add_typer(data_key_commands.app, name="data-keys", rich_help_panel=SERVICE_PANEL)
+app.add_typer(row_security_commands.app, name="row-level-security", rich_help_panel=SERVICE_PANEL)
 OnDatabase = Annotated[
     bool,
     typer.Option(

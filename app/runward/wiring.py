@@ -50,6 +50,7 @@ from runward.store.data_keys.key_ring import KeyRing
 from runward.store.data_keys.secret_keys import open_providers
 from runward.store.live.feed import Feed
 from runward.store.live.relay import Relay
+from runward.store.postgres import row_security
 from runward.store.postgres.db import (
     Database,
     check_address,
@@ -201,6 +202,7 @@ async def _open_database(settings: Settings, url: str, stack: AsyncExitStack) ->
     )
     stack.push_async_callback(database.close)
     await check_safety(database)
+    await row_security.enforce(database)
     if settings.listen_url:  # leases are renewed there
         await check_address(settings.listen_url.get_secret_value(), "RUNWARD_LISTEN_URL")
     return database

@@ -2,13 +2,12 @@
 
 import json
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
 
 from tests.api.contract import Contract
 from tests.api.project import CheckedClient, Running
 from tests.support.models.all_providers import AllProviders
-from tests.support.postgres import Databases
 from tests.support.services.service import BOOTSTRAP_KEY, Service
 from tests.support.tools.server import ToolServer
 
@@ -21,9 +20,12 @@ ENV = {
 
 
 @contextmanager
-def shared_service(databases: Databases, **env: str) -> Generator[Running]:
+def shared_service(
+    lend: Callable[[], AbstractContextManager[str]], **env: str
+) -> Generator[Running]:
+    """`lend` gives the URL of the service's database."""
     with (
-        databases.migrated() as database_url,
+        lend() as database_url,
         AllProviders() as providers,
         ToolServer() as tools,
         Service(

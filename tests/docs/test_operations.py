@@ -49,6 +49,7 @@ def test_operations(own: Own, tmp_path: Path) -> None:
                 page.sh()
                 page.sh()
                 page.sh()
+                page.sh()
                 server.stop()
                 server.start()
                 page.sh()

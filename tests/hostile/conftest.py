@@ -12,7 +12,9 @@ from tests.support.postgres import Databases
 
 @pytest.fixture(scope="session")
 def running(migrated_databases: Databases) -> Iterator[Running]:
-    with shared_service(migrated_databases, RUNWARD_PLUGINS="tests.hostile.plugin") as running:
+    with shared_service(
+        migrated_databases.migrated, RUNWARD_PLUGINS="tests.hostile.plugin"
+    ) as running:
         yield running
 
 

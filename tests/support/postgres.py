@@ -114,6 +114,18 @@ class Databases:
         """The URL of a database with this code's schema."""
         yield from self._lend(f"TEMPLATE {self._run.template} STRATEGY FILE_COPY")
 
+    @contextmanager
+    def secured(self) -> Generator[str]:
+        """The URL of a migrated database with row-level security, of a role that owns nothing."""
+        role = f"app_{uuid4().hex}"
+        self.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{role}'")
+        try:
+            with self.migrated() as url:
+                self._runner.run(_protect_rows(url, role))
+                yield make_url(url).set(username=role, password=role).render_as_string(False)
+        finally:
+            self.execute(f"DROP ROLE {role}")
+
     def make_template(self) -> None:
         """Once in a run, whoever of its workers is first."""
         name = self._run.template
@@ -162,6 +174,19 @@ class Databases:
     async def _execute(self, statement: str) -> list[object]:
         result = await self._connection.execute(text(statement))
         return list(result.scalars()) if result.returns_rows else []
+
+
+async def _protect_rows(url: str, role: str) -> None:
+    await migrations.set_row_security(url, enabled=True)
+    engine = create_async_engine(url, poolclass=NullPool)
+    async with engine.begin() as connection:
+        for objects, rights in (
+            ("TABLES", "SELECT, INSERT, UPDATE, DELETE"),
+            ("SEQUENCES", "USAGE"),
+        ):
+            grant = f"GRANT {rights} ON ALL {objects} IN SCHEMA public TO {role}"
+            await connection.execute(text(grant))
+    await engine.dispose()
 
 
 class Cluster:

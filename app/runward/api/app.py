@@ -24,6 +24,7 @@ from runward.api.http.route_table import RouteTable
 from runward.api.openapi import docs, document
 from runward.services import Services
 from runward.store.postgres.db import is_outage, log_fields
+from runward.store.postgres.project_scope import allow_no_project
 from runward.tracing import enter_trace
 
 PROBES: Final = frozenset({"/livez", "/readyz", "/metrics"})
@@ -58,6 +59,7 @@ class Application:
         assert scope["type"] == "http"
         began, sender = perf_counter(), ResponseSender(scope, send)
         enter_trace(scope["headers"])
+        allow_no_project()
         bind_contextvars(request_id=sender.request_id)
         try:
             await self._respond(scope, receive, sender)

@@ -20,6 +20,7 @@ from runward.services import Services, Storage
 from runward.store.access import audit, console_sessions, keys
 from runward.store.access.audit import AuditActor, AuditChange
 from runward.store.postgres.db import Tx
+from runward.store.postgres.project_scope import allow_all_projects, restrict_to
 
 PATH: Final = "/console/session"
 MAX_BODY_BYTES: Final = 4096
@@ -49,8 +50,10 @@ async def sign_in(request: Request) -> Response:
     key = await read_key(request)
     principal = await access.authenticate(key)
     if principal is None:
+        allow_all_projects()
         await _record_refusal(request, storage, key)
         raise e.UnauthenticatedError("The API key is not valid.", token_given=True)
+    restrict_to(principal.project_id)
     token = console_sessions.make_token()
     async with storage.begin() as tx:
         await console_sessions.open_session(tx, principal, vault.session_digests(token)[0])
@@ -73,6 +76,7 @@ async def sign_in(request: Request) -> Response:
 async def read_session(request: Request) -> Response:
     """Return `{key: {id, name}, project: {id, name}, scopes, expires_at}`, or 204 without a
     session."""
+    allow_all_projects()  # the session contains the project
     console_access.ensure_same_origin(request.method, request.headers)
     services = _services(request)
     access = services.access
@@ -83,6 +87,7 @@ async def read_session(request: Request) -> Response:
 
 async def sign_out(request: Request) -> Response:
     """End the session on the server, so that copies of the cookie are also invalid."""
+    allow_all_projects()  # the session contains the project
     console_access.ensure_same_origin(request.method, request.headers)
     services = _services(request)
     storage, access = services.storage, services.access

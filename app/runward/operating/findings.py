@@ -20,7 +20,7 @@ from runward.quickstart.local_secrets import load_secret_key
 from runward.quickstart.main import LOOPBACK
 from runward.settings import Settings
 from runward.store import readiness
-from runward.store.postgres import embedded
+from runward.store.postgres import embedded, row_security
 from runward.store.postgres.addresses import read_url
 from runward.store.postgres.db import (
     DATABASE_ERRORS,
@@ -251,9 +251,30 @@ async def _check_reachable(
     async for finding in check_keys(settings, database):
         yield finding
     async with database.pool.connect() as tx:
+        if await row_security.is_enabled(tx):
+            yield await check_row_security(tx)
         known = await tool_registry.list_webhook_tools(tx, MAX_TOOLS)
     async for finding in _check_tools(settings, known):
         yield finding
+
+
+async def check_row_security(tx: Tx) -> Finding:
+    name = "row-level security"
+    if unprotected := await row_security.find_unprotected(tx):
+        return Finding(
+            name,
+            "fail",
+            f"{len(unprotected)} tables have no policy: {', '.join(unprotected)}",
+            "Run `python -m runward row-level-security enable` as the owner of the tables.",
+        )
+    if await row_security.is_bypassed(tx):
+        return Finding(
+            name,
+            "warn",
+            "PostgreSQL ignores the policies for the role of this process",
+            row_security.BYPASS_HINT,
+        )
+    return Finding(name, "ok", "PostgreSQL restricts each connection to the rows of one project")
 
 
 async def _check_clock(tx: Tx) -> Finding:

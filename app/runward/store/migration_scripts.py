@@ -11,11 +11,8 @@ from alembic.config import Config
 from sqlalchemy import JSON, Column, Connection, TextClause, text
 
 from runward.store.data_keys.secret_keys import read_local_key
+from runward.store.migrations import SET_LOCK_TIMEOUT
 from runward.store.readiness import MIGRATIONS
-
-_SET_LOCK_TIMEOUT = "SET lock_timeout = '1s'"
-"""Maximum wait of a migration for a table's lock. Statements of the service queue behind the
-migration, so it waits briefly and retries."""
 
 _SEARCH_INDEXES = ("runs_text", "run_items_text", "runs_open")
 """Indexes that exist only in databases with the extension pg_trgm."""
@@ -23,7 +20,7 @@ _SEARCH_INDEXES = ("runs_text", "run_items_text", "runs_open")
 
 def run_scripts(connection: Connection, secret_key: str | None, to: str) -> None:
     """Run the scripts that the database has not run yet, up to revision `to`."""
-    connection.execute(text(_SET_LOCK_TIMEOUT))
+    connection.execute(text(SET_LOCK_TIMEOUT))
     connection.commit()
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
@@ -40,7 +37,7 @@ def add_index(name: str, table: str, columns: Sequence[str | TextClause], **opti
         op.execute("SET lock_timeout = 0")
         op.drop_index(name, table, if_exists=True, postgresql_concurrently=True)
         op.create_index(name, table, columns, postgresql_concurrently=True, **options)
-        op.execute(_SET_LOCK_TIMEOUT)
+        op.execute(SET_LOCK_TIMEOUT)
 
 
 def default_differs(

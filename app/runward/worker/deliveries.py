@@ -17,6 +17,7 @@ from runward.metrics.definitions import WEBHOOK_ENDPOINTS_DISABLED, WEBHOOK_SECO
 from runward.services import Storage
 from runward.store.access.vault import SecretUnreadableError
 from runward.store.postgres.db import DATABASE_ERRORS, is_outage, log_fields
+from runward.store.postgres.project_scope import restrict_to
 from runward.store.webhooks import deliveries
 from runward.store.webhooks.deliveries import Attempt, ClaimedDelivery, Delivery
 from runward.tools.signing import SignedPostClient
@@ -98,6 +99,7 @@ class DeliveryWorker:
 
     async def _deliver(self, claimed: ClaimedDelivery) -> None:
         delivery = claimed.delivery
+        restrict_to(delivery.project_id)
         try:
             if claimed.enabled:
                 await self._attempt(claimed)

@@ -16,6 +16,7 @@ from runward.loop.execution import Execution
 from runward.services import Services
 from runward.store.live.carried import CarriedRun, CommittedEvents
 from runward.store.postgres.db import DATABASE_ERRORS, is_outage, log_fields
+from runward.store.postgres.project_scope import restrict_to
 from runward.store.runs import failed_claims, queue
 from runward.worker.executions import Executions
 from runward.worker.failed_claims import FailedClaims
@@ -156,6 +157,7 @@ class Worker:
 
     async def _execute(self, execution: Execution, carried: CarriedRun, *, limited: bool) -> None:
         lease = execution.leased.lease
+        restrict_to(lease.project_id)
         bind_contextvars(
             project=format_id(Prefix.PROJECT, lease.project_id),
             run=format_id(Prefix.RUN, lease.run_id),

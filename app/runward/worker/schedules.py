@@ -12,6 +12,7 @@ from runward.domain.ids import Prefix, format_id
 from runward.metrics.definitions import SCHEDULE_SLOTS
 from runward.services import Storage
 from runward.store.postgres.db import DATABASE_ERRORS, is_outage, log_fields
+from runward.store.postgres.project_scope import restrict_to
 from runward.store.schedules import slots
 from runward.store.schedules.slots import DueSlot, SlotResult
 
@@ -85,6 +86,7 @@ class ScheduleWorker:
 
     async def _process(self, due: DueSlot) -> None:
         project_id = due.schedule.project_id
+        restrict_to(project_id)
         about = {"schedule": format_id(Prefix.SCHEDULE, due.schedule.id)}
         try:
             async with asyncio.timeout(slots.LEASE.total_seconds()):

@@ -17,6 +17,7 @@ from runward.domain.errors import (
 from runward.domain.registry import console_access
 from runward.domain.registry.scopes import READ_APPROVALS, READ_RUNS, READ_TOOLS, Principal, Scope
 from runward.store.access import limits
+from runward.store.postgres.project_scope import allow_all_projects, restrict_to
 
 MAX_TOKEN_BYTES: Final = 1024
 LIMITS_PATH: Final = "/v1/limits"
@@ -45,6 +46,8 @@ class Requirement:
                 "Only an API key of the project `default` with the scope `admin` can "
                 "send this request."
             )
+        if self.operator:
+            allow_all_projects()
         return principal
 
 
@@ -79,6 +82,7 @@ async def _authenticate(request: ApiRequest) -> Principal:
     if principal is None:
         raise UnauthenticatedError("The console session has ended. Sign in again.")
     queue.watch_project(principal.project_id)
+    restrict_to(principal.project_id)
     return principal
 
 
@@ -98,6 +102,7 @@ async def authenticate_key(request: Request) -> Principal:
     if principal is None:
         raise UnauthenticatedError("The API key is not valid.", token_given=True)
     queue.watch_project(principal.project_id)
+    restrict_to(principal.project_id)
     uncounted = request.scope["path"] == LIMITS_PATH
     if principal.limits.requests_per_minute is not None and not uncounted:
         await _count_request(request, principal)

@@ -38,6 +38,7 @@ from runward.domain.registry.mcp_auth import PendingLogin, StoredOAuth
 from runward.domain.registry.tools import NAME_PATTERN
 from runward.services import Registry, Storage
 from runward.store.postgres.db import Tx
+from runward.store.postgres.project_scope import restrict_to
 from runward.store.registry import mcp_servers
 from runward.store.registry.mcp_credentials import SealedCredentials, seal_credentials
 from runward.store.registry.mcp_servers import RegisteredServer
@@ -201,6 +202,7 @@ async def _complete(storage: Storage, registry: Registry, given: Mapping[str, st
         project_id, name, nonce = _decode_state(given.get("state", ""))
     except ValueError:
         return _LoginResult(400, _NOT_VALID)
+    restrict_to(project_id)
     async with storage.begin() as tx:
         server = await mcp_servers.get_server(tx, project_id, name, lock=True)
         pending = None if server is None else _read_pending(storage, server)

@@ -23,6 +23,7 @@ from runward.domain.ids import CallId, ProjectId, RunId
 from runward.domain.json import JsonObject
 from runward.domain.run.resolve import Callback, Resolution
 from runward.store.postgres.db import Tx
+from runward.store.postgres.project_scope import restrict_to
 from runward.store.registry import policies
 from runward.store.runs import client_results, transitions, views
 
@@ -156,6 +157,7 @@ async def submit_callback(
     ref = vault.read_callback_token(token)
     if ref is None:
         raise not_found.CallbackNotFoundError
+    restrict_to(ref.project_id)
     for _ in range(MAX_EARLY_ATTEMPTS):
         async with storage.begin() as tx:
             policy = await policies.get_policy(tx, ref.project_id)

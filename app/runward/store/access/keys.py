@@ -21,6 +21,7 @@ from runward.store.access.vault import Vault
 from runward.store.postgres.columns import RowMapping
 from runward.store.postgres.db import Tx, mint, select_page
 from runward.store.postgres.engine import AsyncEngine
+from runward.store.postgres.project_scope import all_projects
 from runward.store.postgres.tables import api_keys, project_limits, projects
 
 DEFAULT_PROJECT: Final = ProjectId(UUID(int=0))
@@ -298,8 +299,9 @@ class Authenticator:
         now = time.monotonic()
         if known is not None and now - known[0] < CACHE_SECONDS:
             return known[1]
-        async with self._pool.begin() as tx:
-            principal = await self._find(tx, digests)
+        with all_projects():
+            async with self._pool.begin() as tx:
+                principal = await self._find(tx, digests)
         if principal is None:
             self._known.pop(digest, None)
             return None

@@ -26,6 +26,7 @@ from runward.store.postgres.addresses import CONNECT_SECONDS, read_url
 from runward.store.postgres.connection_errors import explain_connection_errors
 from runward.store.postgres.engine import AsyncConnection, AsyncEngine, create_async_engine
 from runward.store.postgres.pool import ShrinkingPool
+from runward.store.postgres.project_scope import ALL_PROJECTS, SETTING
 
 log = structlog.get_logger()
 
@@ -149,6 +150,7 @@ def _engine(url: str, pool_size: int, *, through_pgbouncer: bool) -> AsyncEngine
             # A plan that was cached while the tables were small must not read them whole later.
             "enable_seqscan": "off",
             "idle_in_transaction_session_timeout": _IDLE_TIMEOUT,
+            SETTING: ALL_PROJECTS,
         }
     engine = create_async_engine(
         DRIVER,

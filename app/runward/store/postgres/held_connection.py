@@ -21,6 +21,7 @@ from runward.store.postgres.db import (
     was_rolled_back,
 )
 from runward.store.postgres.engine import AsyncConnection, AsyncEngine
+from runward.store.postgres.project_scope import all_projects
 
 
 class FrequentStatement:
@@ -77,7 +78,8 @@ class HeldConnection:
             await connection.close()
 
     async def _open(self) -> Any:
-        self._connection = await self._engine.connect()
+        with all_projects():  # a statement can write the steps of several projects
+            self._connection = await self._engine.connect()
         self._driver = (await self._connection.get_raw_connection()).driver_connection
         self._backend = self._driver.get_server_pid()
         self._backends.add(self._backend)

@@ -11,6 +11,7 @@ from sqlalchemy import text
 from runward.store.data_keys import inventory
 from runward.store.postgres.db import DATABASE_ERRORS, is_outage
 from runward.store.postgres.engine import AsyncEngine
+from runward.store.postgres.project_scope import all_projects
 from runward.store.workers import ALIVE
 
 MAX_COUNTED: Final = 20_000
@@ -94,10 +95,12 @@ class BacklogReader:
 
     async def _query(self) -> Backlog | None:
         try:
-            async with asyncio.timeout(QUERY_SECONDS), self._autocommit.connect() as tx:
-                values = {"most": MAX_COUNTED, "alive": ALIVE}
-                row = (await tx.execute(_BACKLOG, values)).one()
-                outdated = await inventory.count_outdated_values(tx) if row.undrained > 1 else 0
+            with all_projects():
+                async with asyncio.timeout(QUERY_SECONDS), self._autocommit.connect() as tx:
+                    values = {"most": MAX_COUNTED, "alive": ALIVE}
+                    row = (await tx.execute(_BACKLOG, values)).one()
+                    undrained = row.undrained > 1
+                    outdated = await inventory.count_outdated_values(tx) if undrained else 0
         except DATABASE_ERRORS as error:
             if not is_outage(error):
                 raise
