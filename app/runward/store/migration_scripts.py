@@ -11,7 +11,7 @@ from alembic.config import Config
 from sqlalchemy import JSON, Column, Connection, TextClause, text
 
 from runward.store.data_keys.secret_keys import read_local_key
-from runward.store.migrations import SET_LOCK_TIMEOUT
+from runward.store.postgres.db import SET_LOCK_TIMEOUT
 from runward.store.readiness import MIGRATIONS
 
 _SEARCH_INDEXES = ("runs_text", "run_items_text", "runs_open")

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import structlog
 from sqlalchemy import Connection, NullPool, text
@@ -21,7 +21,7 @@ from runward.store import readiness
 from runward.store.postgres import row_security
 from runward.store.postgres.addresses import read_url
 from runward.store.postgres.connection_errors import explain_connection_errors
-from runward.store.postgres.db import DRIVER, Tx, log_fields, sqlstate
+from runward.store.postgres.db import DRIVER, SET_LOCK_TIMEOUT, Tx, log_fields, sqlstate
 from runward.store.postgres.engine import AsyncConnection, create_async_engine
 from runward.store.postgres.project_scope import ALL_PROJECTS, SETTING
 
@@ -35,9 +35,6 @@ LOCK_WAIT = timedelta(minutes=10)
 LOCK_POLL = timedelta(milliseconds=100)
 LOCK_ATTEMPTS = 60
 LOCK_PAUSE = timedelta(seconds=2)
-SET_LOCK_TIMEOUT: Final = "SET lock_timeout = '1s'"
-"""Maximum wait of a migration for a table's lock. Statements of the service queue behind the
-migration, so it waits briefly and retries."""
 _NOT_OWNER = "42501"
 _LOCKED = ("55P03", "40P01")
 """SQLSTATEs of lock not available, and deadlock."""

@@ -41,6 +41,9 @@ OUTAGE_RETRY_SECONDS: Final = 0.5
 SURPLUS_SECONDS: Final = 10.0
 """Seconds between two times when the pool closes connections that it does not need."""
 STATEMENT_TIMEOUT: Final = timedelta(seconds=30)
+SET_LOCK_TIMEOUT: Final = "SET lock_timeout = '1s'"
+"""Maximum wait of a migration for a table's lock. Statements of the service queue behind the
+migration, so it waits briefly and retries."""
 DRIVER: Final = "postgresql+asyncpg://"
 """Prefix of the URL for SQLAlchemy. The driver gets the address separately and reads it like
 libpq."""
