@@ -188,8 +188,10 @@ class Registry:
         """Return the models for which the operator has set a price."""
         return self.prices.names
 
-    async def find_rule_problem(self, project_id: ProjectId, rule: str) -> str | None:
-        return await self.rules.problem(project_id, rule)
+    async def find_rule_problem(
+        self, project_id: ProjectId, rule: str, *, is_key: bool = False
+    ) -> str | None:
+        return await self.rules.problem(project_id, rule, is_key=is_key)
 
     def forget_tools(self, project_id: ProjectId) -> None:
         """Read the project's tools and agents again, since one of them has changed."""
@@ -300,7 +302,7 @@ class Live:
     keys: KeyChecks
     streams_per_key: int
     open_streams: Counter[UUID] = field(default_factory=Counter[UUID])
-    """By API key; also requests to /mcp that may take their time."""
+    """By API key and by project. Long requests to /mcp also count."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     reads: SharedQueries = field(default_factory=SharedQueries)
     """The queries of readers that were woken together."""
