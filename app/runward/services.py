@@ -20,8 +20,10 @@ from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from runward.domain.ids import ProjectId, RunId
+from runward.domain.json import JsonObject
 from runward.domain.registry.mcp_auth import Login, OAuthClient, PendingLogin
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
+from runward.domain.registry.rules import RuleFailure, RuleValue
 from runward.domain.registry.scopes import Principal
 from runward.domain.registry.tools import HostedToolKind, ToolSpec
 from runward.domain.retention import RetentionLimits
@@ -192,6 +194,11 @@ class Registry:
         self, project_id: ProjectId, rule: str, *, is_key: bool = False
     ) -> str | None:
         return await self.rules.problem(project_id, rule, is_key=is_key)
+
+    async def compute_concurrency_keys(
+        self, project_id: ProjectId, keys: Sequence[str], variables: JsonObject
+    ) -> list[RuleValue | RuleFailure]:
+        return await self.rules.compute_keys(project_id, keys, variables)
 
     def forget_tools(self, project_id: ProjectId) -> None:
         """Read the project's tools and agents again, since one of them has changed."""

@@ -2,8 +2,8 @@
 
 Each line of standard input is a request in JSON. Standard output carries one line for each rule: a
 list with the result, or the reason why there is no result. A last line is the CPU time in seconds.
-If a request needs too much CPU time, the kernel ends the process. The program is started by its path and
-not as a module, so that it imports only the rules and starts within 50 ms.
+If a request needs too much CPU time, the kernel ends the process. The program is started by its
+path and not as a module, so that it imports only the rules and starts within 50 ms.
 """
 
 import json

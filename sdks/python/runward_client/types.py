@@ -91,22 +91,6 @@ class Agent(TypedDict):
     """When this version of the resource was created."""
 
 
-class AgentConcurrency(TypedDict):
-    """The maximum number of running runs of one agent."""
-    agent: str
-    """Name of the agent. It does not have to be registered yet."""
-    max: int
-    """Maximum number of its runs that run at the same time."""
-
-
-class AgentConcurrencyInput(TypedDict):
-    """The maximum number of running runs of one agent."""
-    agent: str
-    """Name of the agent. It does not have to be registered yet."""
-    max: int
-    """Maximum number of its runs that run at the same time."""
-
-
 class AgentList(TypedDict):
     """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
     page, pass `first_id` as `before`."""
@@ -1042,6 +1026,34 @@ class ConcurrencyInput(TypedDict):
     serial: NotRequired[bool]
     """Whether a call of the tool runs alone: after all earlier calls of the run, and before all
     later ones. Default: false."""
+
+
+class ConcurrencyLimit(TypedDict):
+    """The maximum number of running runs of one agent, or with the same value of a key."""
+    agent: NotRequired[str | None]
+    """Name of the agent. It does not have to be registered yet."""
+    key: NotRequired[str | None]
+    """CEL expression that returns a string, a number, true or false, such as
+    `run.metadata.customer`. Runs with the same value are limited together. The expression can
+    use `context` and `run` with `agent`, `key_id`, `metadata` and `session_id`. Runward
+    evaluates it when a run is accepted. Runs for which it has no result are also limited
+    together."""
+    max: int
+    """Maximum number of these runs that run at the same time."""
+
+
+class ConcurrencyLimitInput(TypedDict):
+    """The maximum number of running runs of one agent, or with the same value of a key."""
+    agent: NotRequired[str | None]
+    """Name of the agent. It does not have to be registered yet."""
+    key: NotRequired[str | None]
+    """CEL expression that returns a string, a number, true or false, such as
+    `run.metadata.customer`. Runs with the same value are limited together. The expression can
+    use `context` and `run` with `agent`, `key_id`, `metadata` and `session_id`. Runward
+    evaluates it when a run is accepted. Runs for which it has no result are also limited
+    together."""
+    max: int
+    """Maximum number of these runs that run at the same time."""
 
 
 class ContinueRun(TypedDict):
@@ -2372,6 +2384,40 @@ class Key(TypedDict):
     """When the API key was last used, accurate to a minute. Null if it was never used."""
 
 
+class KeyLimits(TypedDict):
+    """The limits of one API key. They apply together with the limits of the project."""
+    key_id: str
+    """ID of an API key of the project."""
+    running_runs: NotRequired[int | None]
+    """Maximum number of runs of this key that run at the same time, including child runs.
+    Further runs wait in the queue. Null: no limit."""
+    queued_runs: NotRequired[int | None]
+    """Maximum number of runs of this key with the status `queued`, without child runs. Null: no
+    limit."""
+    requests_per_minute: NotRequired[int | None]
+    """Maximum number of requests with this key in a minute. Null: no limit."""
+    event_streams: NotRequired[int | None]
+    """Maximum number of event streams of this key in one process. Null: the deployment's
+    maximum."""
+
+
+class KeyLimitsInput(TypedDict):
+    """The limits of one API key. They apply together with the limits of the project."""
+    key_id: str
+    """ID of an API key of the project."""
+    running_runs: NotRequired[int | None]
+    """Maximum number of runs of this key that run at the same time, including child runs.
+    Further runs wait in the queue. Null: no limit."""
+    queued_runs: NotRequired[int | None]
+    """Maximum number of runs of this key with the status `queued`, without child runs. Null: no
+    limit."""
+    requests_per_minute: NotRequired[int | None]
+    """Maximum number of requests with this key in a minute. Null: no limit."""
+    event_streams: NotRequired[int | None]
+    """Maximum number of event streams of this key in one process. Null: the deployment's
+    maximum."""
+
+
 class KeyList(TypedDict):
     """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
     page, pass `first_id` as `before`."""
@@ -3378,8 +3424,13 @@ class ProjectLimits(TypedDict):
     """Maximum number of runs with the status `queued`, without child runs."""
     requests_per_minute: int | None
     """Maximum number of requests in a minute by all API keys of the project."""
-    concurrency: list[AgentConcurrency]
-    """Limits for single agents, in the order of their names."""
+    event_streams: int | None
+    """Maximum number of event streams that the project can have open in one process."""
+    concurrency: list[ConcurrencyLimit]
+    """Limits for single agents in the order of their names, and then for runs with the same
+    value of a key."""
+    keys: list[KeyLimits]
+    """Limits of single API keys, in the order of their IDs."""
     updated_at: str | None
     """When the limits were last set. Null if they were never set."""
 
@@ -3439,9 +3490,15 @@ class PutProjectLimits(TypedDict):
     requests_per_minute: NotRequired[int | None]
     """Maximum number of requests in a minute by all API keys of the project. Further requests
     are rejected with 429 `too_many_requests`. Requests to `/v1/limits` do not count."""
-    concurrency: NotRequired[list[AgentConcurrencyInput]]
-    """Limits for single agents, up to 100. They apply together with `running_runs`. Default: an
-    empty list."""
+    event_streams: NotRequired[int | None]
+    """Maximum number of event streams that the project can have open in one process. Further
+    streams are rejected with 429 `too_many_requests`."""
+    concurrency: NotRequired[list[ConcurrencyLimitInput]]
+    """Limits for single agents and for runs with the same value of a key: up to 100, of which up
+    to 10 can have keys. They apply together with `running_runs`. Default: an empty list."""
+    keys: NotRequired[list[KeyLimitsInput]]
+    """Limits of single API keys, up to 1,000. They apply together with the limits of the
+    project. Default: an empty list."""
 
 
 class PutRetention(TypedDict):

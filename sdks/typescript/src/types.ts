@@ -2419,20 +2419,6 @@ export interface components {
              */
             updated_at: string;
         };
-        /** @description The maximum number of running runs of one agent. */
-        AgentConcurrency: {
-            /** @description Name of the agent. It does not have to be registered yet. */
-            agent: string;
-            /** @description Maximum number of its runs that run at the same time. */
-            max: number;
-        };
-        /** @description The maximum number of running runs of one agent. */
-        AgentConcurrencyInput: {
-            /** @description Name of the agent. It does not have to be registered yet. */
-            agent: string;
-            /** @description Maximum number of its runs that run at the same time. */
-            max: number;
-        };
         /**
          * @description Kind of an agent: `llm` calls a model, and the other kinds are workflows that run other agents. Later versions may add values.
          * @enum {string}
@@ -4174,6 +4160,34 @@ export interface components {
              * @default false
              */
             serial?: boolean;
+        };
+        /** @description The maximum number of running runs of one agent, or with the same value of a key. */
+        ConcurrencyLimit: {
+            /** @description Name of the agent. It does not have to be registered yet. */
+            agent?: string | null;
+            /**
+             * @description CEL expression that returns a string, a number, true or false, such as
+             *     `run.metadata.customer`. Runs with the same value are limited together. The expression can use
+             *     `context` and `run` with `agent`, `key_id`, `metadata` and `session_id`. Runward evaluates it
+             *     when a run is accepted. Runs for which it has no result are also limited together.
+             */
+            key?: string | null;
+            /** @description Maximum number of these runs that run at the same time. */
+            max: number;
+        };
+        /** @description The maximum number of running runs of one agent, or with the same value of a key. */
+        ConcurrencyLimitInput: {
+            /** @description Name of the agent. It does not have to be registered yet. */
+            agent?: string | null;
+            /**
+             * @description CEL expression that returns a string, a number, true or false, such as
+             *     `run.metadata.customer`. Runs with the same value are limited together. The expression can use
+             *     `context` and `run` with `agent`, `key_id`, `metadata` and `session_id`. Runward evaluates it
+             *     when a run is accepted. Runs for which it has no result are also limited together.
+             */
+            key?: string | null;
+            /** @description Maximum number of these runs that run at the same time. */
+            max: number;
         };
         /**
          * @description What happens to a run that is started while another run of its session is open. Later versions may add values.
@@ -6560,6 +6574,50 @@ export interface components {
             /** @description When the API key was last used, accurate to a minute. Null if it was never used. */
             last_used_at: string | null;
         };
+        /** @description The limits of one API key. They apply together with the limits of the project. */
+        KeyLimits: {
+            /** @description ID of an API key of the project. */
+            key_id: string;
+            /**
+             * @description Maximum number of runs of this key that run at the same time, including child runs. Further
+             *     runs wait in the queue. Null: no limit.
+             */
+            running_runs?: number | null;
+            /**
+             * @description Maximum number of runs of this key with the status `queued`, without child runs. Null: no
+             *     limit.
+             */
+            queued_runs?: number | null;
+            /** @description Maximum number of requests with this key in a minute. Null: no limit. */
+            requests_per_minute?: number | null;
+            /**
+             * @description Maximum number of event streams of this key in one process. Null: the deployment's
+             *     maximum.
+             */
+            event_streams?: number | null;
+        };
+        /** @description The limits of one API key. They apply together with the limits of the project. */
+        KeyLimitsInput: {
+            /** @description ID of an API key of the project. */
+            key_id: string;
+            /**
+             * @description Maximum number of runs of this key that run at the same time, including child runs. Further
+             *     runs wait in the queue. Null: no limit.
+             */
+            running_runs?: number | null;
+            /**
+             * @description Maximum number of runs of this key with the status `queued`, without child runs. Null: no
+             *     limit.
+             */
+            queued_runs?: number | null;
+            /** @description Maximum number of requests with this key in a minute. Null: no limit. */
+            requests_per_minute?: number | null;
+            /**
+             * @description Maximum number of event streams of this key in one process. Null: the deployment's
+             *     maximum.
+             */
+            event_streams?: number | null;
+        };
         /**
          * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
          *     pass `first_id` as `before`.
@@ -8299,10 +8357,26 @@ export interface components {
          *       "running_runs": 20,
          *       "queued_runs": 1000,
          *       "requests_per_minute": 600,
+         *       "event_streams": 100,
          *       "concurrency": [
          *         {
          *           "agent": "clerk",
+         *           "key": null,
          *           "max": 2
+         *         },
+         *         {
+         *           "agent": null,
+         *           "key": "context.customer",
+         *           "max": 1
+         *         }
+         *       ],
+         *       "keys": [
+         *         {
+         *           "key_id": "key_019a5f1e5c1b7f3a8d2e4c6b8a0f1e3d",
+         *           "running_runs": 5,
+         *           "queued_runs": null,
+         *           "requests_per_minute": 60,
+         *           "event_streams": 10
          *         }
          *       ],
          *       "updated_at": "2026-11-02T09:30:00.125000Z"
@@ -8321,8 +8395,15 @@ export interface components {
             queued_runs: number | null;
             /** @description Maximum number of requests in a minute by all API keys of the project. */
             requests_per_minute: number | null;
-            /** @description Limits for single agents, in the order of their names. */
-            concurrency: components["schemas"]["AgentConcurrency"][];
+            /** @description Maximum number of event streams that the project can have open in one process. */
+            event_streams: number | null;
+            /**
+             * @description Limits for single agents in the order of their names, and then for runs with the same value
+             *     of a key.
+             */
+            concurrency: components["schemas"]["ConcurrencyLimit"][];
+            /** @description Limits of single API keys, in the order of their IDs. */
+            keys: components["schemas"]["KeyLimits"][];
             /** @description When the limits were last set. Null if they were never set. */
             updated_at: string | null;
         };
@@ -8420,6 +8501,19 @@ export interface components {
          *         {
          *           "agent": "clerk",
          *           "max": 2
+         *         },
+         *         {
+         *           "key": "context.customer",
+         *           "max": 1
+         *         }
+         *       ],
+         *       "event_streams": 100,
+         *       "keys": [
+         *         {
+         *           "event_streams": 10,
+         *           "key_id": "key_019a5f1e5c1b7f3a8d2e4c6b8a0f1e3d",
+         *           "requests_per_minute": 60,
+         *           "running_runs": 5
          *         }
          *       ],
          *       "queued_runs": 1000,
@@ -8444,10 +8538,22 @@ export interface components {
              */
             requests_per_minute?: number | null;
             /**
-             * @description Limits for single agents, up to 100. They apply together with `running_runs`. Default: an empty list.
+             * @description Maximum number of event streams that the project can have open in one process. Further
+             *     streams are rejected with 429 `too_many_requests`.
+             */
+            event_streams?: number | null;
+            /**
+             * @description Limits for single agents and for runs with the same value of a key: up to 100, of which up to
+             *     10 can have keys. They apply together with `running_runs`. Default: an empty list.
              * @default []
              */
-            concurrency?: components["schemas"]["AgentConcurrencyInput"][];
+            concurrency?: components["schemas"]["ConcurrencyLimitInput"][];
+            /**
+             * @description Limits of single API keys, up to 1,000. They apply together with the limits of the
+             *     project. Default: an empty list.
+             * @default []
+             */
+            keys?: components["schemas"]["KeyLimitsInput"][];
         };
         /**
          * @description The complete retention of the project: the number of days for which Runward keeps each class
@@ -14704,8 +14810,6 @@ export type ActionType = components['schemas']['ActionType'];
 export type Actor = components['schemas']['Actor'];
 export type ActorType = components['schemas']['ActorType'];
 export type Agent = components['schemas']['Agent'];
-export type AgentConcurrency = components['schemas']['AgentConcurrency'];
-export type AgentConcurrencyInput = components['schemas']['AgentConcurrencyInput'];
 export type AgentKind = components['schemas']['AgentKind'];
 export type AgentList = components['schemas']['AgentList'];
 export type AgentTool = components['schemas']['AgentTool'];
@@ -14783,6 +14887,8 @@ export type ComputerSettings = components['schemas']['ComputerSettings'];
 export type ComputerSettingsInput = components['schemas']['ComputerSettingsInput'];
 export type Concurrency = components['schemas']['Concurrency'];
 export type ConcurrencyInput = components['schemas']['ConcurrencyInput'];
+export type ConcurrencyLimit = components['schemas']['ConcurrencyLimit'];
+export type ConcurrencyLimitInput = components['schemas']['ConcurrencyLimitInput'];
 export type ConflictMode = components['schemas']['ConflictMode'];
 export type ContinueRun = components['schemas']['ContinueRun'];
 export type Conversation = components['schemas']['Conversation'];
@@ -14886,6 +14992,8 @@ export type ItemText = components['schemas']['ItemText'];
 export type JsonObject = components['schemas']['JsonObject'];
 export type JsonValue = components['schemas']['JsonValue'];
 export type Key = components['schemas']['Key'];
+export type KeyLimits = components['schemas']['KeyLimits'];
+export type KeyLimitsInput = components['schemas']['KeyLimitsInput'];
 export type KeyList = components['schemas']['KeyList'];
 export type LegalHold = components['schemas']['LegalHold'];
 export type LegalHoldList = components['schemas']['LegalHoldList'];

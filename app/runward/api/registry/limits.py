@@ -40,7 +40,7 @@ _LIMITS: Final[dict[str, Any]] = {
     "event_streams": 100,
     "concurrency": [
         {"agent": "clerk", "key": None, "max": 2},
-        {"agent": None, "key": "run.metadata.customer", "max": 1},
+        {"agent": None, "key": "context.customer", "max": 1},
     ],
     "keys": [
         {

@@ -25,8 +25,8 @@ async def add_concurrency_groups(
         "metadata": new.metadata,
         "session_id": session_id,
     }
-    shared = {"context": state.context, "run": run}
-    values = await registry.rules.compute_keys(state.project_id, keys, shared)
+    shared: JsonObject = {"context": state.context, "run": run}
+    values = await registry.compute_concurrency_keys(state.project_id, keys, shared)
     groups = (
         name_concurrency_group(key, None if isinstance(value, RuleFailure) else value)
         for key, value in zip(keys, values, strict=True)
