@@ -489,7 +489,7 @@ class AuditedResource(TypedDict):
 
 
 class Budget(TypedDict):
-    """A limit of the cost of model requests in each day or month."""
+    """A limit of the cost or the tokens of model requests in each minute, day or month."""
     id: str
     """ID of the budget."""
     object: Literal['budget']
@@ -499,17 +499,26 @@ class Budget(TypedDict):
     key_id: str | None
     """ID of the API key to whose runs the budget applies. Null: all API keys."""
     period: BudgetPeriod
-    """Period after which the budget starts again at zero: a `day` or a `month` in UTC."""
-    limit_usd: float
-    """Maximum cost of model requests in each period, in US dollars."""
+    """Period after which the budget starts again at zero: a `minute`, a `day` or a `month` in
+    UTC."""
+    limit_usd: float | None
+    """Maximum cost of model requests in each period, in US dollars. Null for budgets of tokens,
+    as are all amounts in US dollars."""
+    limit_tokens: int | None
+    """Maximum number of input and output tokens of model requests in each period. Null for
+    budgets of the cost, as are all numbers of tokens."""
     on_limit: BudgetAction
     """What a run does if the budget has no room for its next model request. `wait`: it waits for
     the next period. `ask`: it waits for an approval to exceed the budget until the next
     period."""
-    spent_usd: float
+    spent_usd: float | None
     """Cost of the model responses of this period, in US dollars."""
-    reserved_usd: float
+    spent_tokens: int | None
+    """Tokens of the model requests and responses of this period."""
+    reserved_usd: float | None
     """Estimated cost of the model requests that are in flight, in US dollars."""
+    reserved_tokens: int | None
+    """Estimated tokens of the model requests that are in flight."""
     period_start: str
     """Start of the current period."""
     period_end: str
@@ -521,15 +530,19 @@ class Budget(TypedDict):
 
 
 class BudgetExceededData(TypedDict):
-    """Data of a `budget.exceeded` event."""
+    """Data of a `budget.exceeded` event. It contains the amounts in US dollars or in tokens."""
     budget_id: str
     """ID of the budget."""
-    limit_usd: float
+    limit_usd: NotRequired[float]
     """Limit of the budget in US dollars."""
-    estimate_usd: float
+    estimate_usd: NotRequired[float]
     """Estimated cost of the model request in US dollars."""
+    limit_tokens: NotRequired[int]
+    """Limit of the budget in tokens."""
+    estimate_tokens: NotRequired[int]
+    """Estimated input and output tokens of the model request."""
     period_ends_at: str
-    """End of the budget's current period, when the run continues at the latest."""
+    """End of the budget's current period."""
 
 
 class BudgetExceededEvent(TypedDict):
@@ -1132,10 +1145,13 @@ class CreateBudget(TypedDict):
     """ID of an API key of the project. The budget applies to the runs that this key starts.
     Null: the budget applies to all API keys."""
     period: NotRequired[BudgetPeriod]
-    """Period after which the budget starts again at zero: a `day` or a `month` in UTC. Default:
-    `day`."""
-    limit_usd: float
-    """Maximum cost of model requests in each period, in US dollars."""
+    """Period after which the budget starts again at zero: a `minute`, a `day` or a `month` in
+    UTC. Default: `day`."""
+    limit_usd: NotRequired[float | None]
+    """Maximum cost of model requests in each period, in US dollars. A budget has either
+    `limit_usd` or `limit_tokens`."""
+    limit_tokens: NotRequired[int | None]
+    """Maximum number of input and output tokens of model requests in each period."""
     on_limit: NotRequired[BudgetAction]
     """What a run does if the budget has no room for its next model request. `wait`: it waits for
     the next period. `ask`: it waits for an approval to exceed the budget until the next
@@ -6615,7 +6631,10 @@ class UpdateAgent(TypedDict):
 class UpdateBudget(TypedDict):
     """The changes of a budget. Omitted fields keep their values."""
     limit_usd: NotRequired[float | None]
-    """Maximum cost of model requests in each period, in US dollars."""
+    """Maximum cost of model requests in each period, in US dollars. Only for budgets of the
+    cost."""
+    limit_tokens: NotRequired[int | None]
+    """Maximum number of tokens in each period. Only for budgets of tokens."""
     on_limit: NotRequired[BudgetAction | None]
     """What a run does if the budget has no room for its next model request. `wait`: it waits for
     the next period. `ask`: it waits for an approval to exceed the budget until the next
@@ -7583,8 +7602,8 @@ BudgetAction: TypeAlias = "Literal['wait', 'ask']"
 the next period. `ask`: it waits for an approval to exceed the budget until the next
 period. Later versions may add values."""
 
-BudgetPeriod: TypeAlias = "Literal['day', 'month']"
-"""Period of a budget: a day or a month in UTC. Later versions may add values."""
+BudgetPeriod: TypeAlias = "Literal['minute', 'day', 'month']"
+"""Period of a budget: a minute, a day or a month in UTC. Later versions may add values."""
 
 CallOutcome: TypeAlias = "Literal['completed', 'failed', 'timed_out', 'rejected', 'outcome_unknown', 'cancelled']"
 """How a tool call ended. Later versions may add values."""

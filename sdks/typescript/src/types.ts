@@ -1855,8 +1855,8 @@ export interface paths {
         put?: never;
         /**
          * Create a budget
-         * @description Create a budget. It counts model requests that are sent after it was created. The models of
-         *     its runs need known prices.
+         * @description Create a budget. It counts model requests that are sent after it was created. If it limits
+         *     the cost, the models of its runs need known prices.
          *
          *     Requires the scope `admin`.
          */
@@ -3223,7 +3223,7 @@ export interface components {
          */
         AuthMethod: "client_secret_basic" | "client_secret_post";
         /**
-         * @description A limit of the cost of model requests in each day or month.
+         * @description A limit of the cost or the tokens of model requests in each minute, day or month.
          * @example {
          *       "id": "bud_019a5f1e9c637f749e2f7d9dbd5f5f95",
          *       "object": "budget",
@@ -3231,9 +3231,12 @@ export interface components {
          *       "key_id": null,
          *       "period": "day",
          *       "limit_usd": 20,
+         *       "limit_tokens": null,
          *       "on_limit": "wait",
          *       "spent_usd": 7.25,
+         *       "spent_tokens": null,
          *       "reserved_usd": 0.16,
+         *       "reserved_tokens": null,
          *       "period_start": "2026-11-02T00:00:00Z",
          *       "period_end": "2026-11-03T00:00:00Z",
          *       "created_at": "2026-11-02T09:30:00.125000Z",
@@ -3253,16 +3256,31 @@ export interface components {
             agent: string | null;
             /** @description ID of the API key to whose runs the budget applies. Null: all API keys. */
             key_id: string | null;
-            /** @description Period after which the budget starts again at zero: a `day` or a `month` in UTC. */
+            /**
+             * @description Period after which the budget starts again at zero: a `minute`, a `day` or a `month` in
+             *     UTC.
+             */
             period: components["schemas"]["BudgetPeriod"];
-            /** @description Maximum cost of model requests in each period, in US dollars. */
-            limit_usd: number;
+            /**
+             * @description Maximum cost of model requests in each period, in US dollars. Null for budgets of tokens, as
+             *     are all amounts in US dollars.
+             */
+            limit_usd: number | null;
+            /**
+             * @description Maximum number of input and output tokens of model requests in each period. Null for budgets
+             *     of the cost, as are all numbers of tokens.
+             */
+            limit_tokens: number | null;
             /** @description What a run does if the budget has no room for its next model request. `wait`: it waits for the next period. `ask`: it waits for an approval to exceed the budget until the next period. */
             on_limit: components["schemas"]["BudgetAction"];
             /** @description Cost of the model responses of this period, in US dollars. */
-            spent_usd: number;
+            spent_usd: number | null;
+            /** @description Tokens of the model requests and responses of this period. */
+            spent_tokens: number | null;
             /** @description Estimated cost of the model requests that are in flight, in US dollars. */
-            reserved_usd: number;
+            reserved_usd: number | null;
+            /** @description Estimated tokens of the model requests that are in flight. */
+            reserved_tokens: number | null;
             /**
              * Format: date-time
              * @description Start of the current period.
@@ -3290,15 +3308,19 @@ export interface components {
          * @enum {string}
          */
         BudgetAction: "wait" | "ask";
-        /** @description Data of a `budget.exceeded` event. */
+        /** @description Data of a `budget.exceeded` event. It contains the amounts in US dollars or in tokens. */
         BudgetExceededData: {
             /** @description ID of the budget. */
             budget_id: string;
             /** @description Limit of the budget in US dollars. */
-            limit_usd: number;
+            limit_usd?: number;
             /** @description Estimated cost of the model request in US dollars. */
-            estimate_usd: number;
-            /** @description End of the budget's current period, when the run continues at the latest. */
+            estimate_usd?: number;
+            /** @description Limit of the budget in tokens. */
+            limit_tokens?: number;
+            /** @description Estimated input and output tokens of the model request. */
+            estimate_tokens?: number;
+            /** @description End of the budget's current period. */
             period_ends_at: string;
         };
         /** @description A budget has no room for the next model request. The run is queued until the budget's period ends, or until the budget has room for the request, is raised, or is deleted. If the budget asks a person, the run waits for an approval instead. */
@@ -3338,9 +3360,12 @@ export interface components {
          *           "key_id": null,
          *           "period": "day",
          *           "limit_usd": 20,
+         *           "limit_tokens": null,
          *           "on_limit": "wait",
          *           "spent_usd": 7.25,
+         *           "spent_tokens": null,
          *           "reserved_usd": 0.16,
+         *           "reserved_tokens": null,
          *           "period_start": "2026-11-02T00:00:00Z",
          *           "period_end": "2026-11-03T00:00:00Z",
          *           "created_at": "2026-11-02T09:30:00.125000Z",
@@ -3369,10 +3394,10 @@ export interface components {
             has_more: boolean;
         };
         /**
-         * @description Period of a budget: a day or a month in UTC. Later versions may add values.
+         * @description Period of a budget: a minute, a day or a month in UTC. Later versions may add values.
          * @enum {string}
          */
-        BudgetPeriod: "day" | "month";
+        BudgetPeriod: "minute" | "day" | "month";
         /** @description Details of the input tokens. */
         CachedPromptTokens: {
             /** @description Number of input tokens that the provider read from its cache. */
@@ -4341,12 +4366,18 @@ export interface components {
              */
             key_id?: string | null;
             /**
-             * @description Period after which the budget starts again at zero: a `day` or a `month` in UTC. Default: `day`.
+             * @description Period after which the budget starts again at zero: a `minute`, a `day` or a `month` in
+             *     UTC. Default: `day`.
              * @default day
              */
             period?: components["schemas"]["BudgetPeriod"];
-            /** @description Maximum cost of model requests in each period, in US dollars. */
-            limit_usd: number;
+            /**
+             * @description Maximum cost of model requests in each period, in US dollars. A budget has either `limit_usd`
+             *     or `limit_tokens`.
+             */
+            limit_usd?: number | null;
+            /** @description Maximum number of input and output tokens of model requests in each period. */
+            limit_tokens?: number | null;
             /**
              * @description What a run does if the budget has no room for its next model request. `wait`: it waits for the next period. `ask`: it waits for an approval to exceed the budget until the next period. Default: `wait`.
              * @default wait
@@ -13683,8 +13714,13 @@ export interface components {
          *     }
          */
         UpdateBudget: {
-            /** @description Maximum cost of model requests in each period, in US dollars. */
+            /**
+             * @description Maximum cost of model requests in each period, in US dollars. Only for budgets of the
+             *     cost.
+             */
             limit_usd?: number | null;
+            /** @description Maximum number of tokens in each period. Only for budgets of tokens. */
+            limit_tokens?: number | null;
             /** @description What a run does if the budget has no room for its next model request. `wait`: it waits for the next period. `ask`: it waits for an approval to exceed the budget until the next period. */
             on_limit?: components["schemas"]["BudgetAction"] | null;
         };
@@ -19850,7 +19886,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A limit of the cost of model requests in each day or month. */
+            /** @description A limit of the cost or the tokens of model requests in each minute, day or month. */
             201: {
                 headers: {
                     /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
@@ -19886,7 +19922,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A limit of the cost of model requests in each day or month. */
+            /** @description A limit of the cost or the tokens of model requests in each minute, day or month. */
             200: {
                 headers: {
                     /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
@@ -19964,7 +20000,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A limit of the cost of model requests in each day or month. */
+            /** @description A limit of the cost or the tokens of model requests in each minute, day or month. */
             200: {
                 headers: {
                     /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
