@@ -196,7 +196,9 @@ def test_a_budget_of_tokens_limits_each_minute(project: Project) -> None:
     shown = {name: value for name, value in budget.items() if name.endswith(("_usd", "_tokens"))}
     assert shown == {
         **dict.fromkeys(("limit_usd", "spent_usd", "reserved_usd")),
-        "limit_tokens": 5, "spent_tokens": 0, "reserved_tokens": 0,
+        "limit_tokens": 5,
+        "spent_tokens": 0,
+        "reserved_tokens": 0,
     }
     model = project.script(text("done"))  # a model without a price
     run = project.client.start_run(model=model)

@@ -6,12 +6,18 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from runward.domain.json import JsonObject
-from runward.domain.registry.rules import CONCURRENCY_KEY, RuleError, RuleFailure, compile_rule
+from runward.domain.registry.rules import (
+    CONCURRENCY_KEY,
+    RuleError,
+    RuleFailure,
+    RuleValue,
+    compile_rule,
+)
 
 NUMBERS = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
 
 
-def decide(rule: str, args: JsonObject) -> bool | RuleFailure:
+def decide(rule: str, args: JsonObject) -> RuleValue | RuleFailure:
     return compile_rule(rule).evaluate({"args": args, "context": {}, "run": {}, "tool": {}})
 
 
