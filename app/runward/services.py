@@ -20,8 +20,10 @@ from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from runward.domain.ids import ProjectId, RunId
+from runward.domain.json import JsonObject
 from runward.domain.registry.mcp_auth import Login, OAuthClient, PendingLogin
 from runward.domain.registry.mcp_servers import ListedTool, McpServerSpec
+from runward.domain.registry.rules import RuleFailure, RuleValue
 from runward.domain.registry.scopes import Principal
 from runward.domain.registry.tools import HostedToolKind, ToolSpec
 from runward.domain.retention import RetentionLimits
@@ -188,8 +190,15 @@ class Registry:
         """Return the models for which the operator has set a price."""
         return self.prices.names
 
-    async def find_rule_problem(self, project_id: ProjectId, rule: str) -> str | None:
-        return await self.rules.problem(project_id, rule)
+    async def find_rule_problem(
+        self, project_id: ProjectId, rule: str, *, is_key: bool = False
+    ) -> str | None:
+        return await self.rules.problem(project_id, rule, is_key=is_key)
+
+    async def compute_concurrency_keys(
+        self, project_id: ProjectId, keys: Sequence[str], variables: JsonObject
+    ) -> list[RuleValue | RuleFailure]:
+        return await self.rules.compute_keys(project_id, keys, variables)
 
     def forget_tools(self, project_id: ProjectId) -> None:
         """Read the project's tools and agents again, since one of them has changed."""
@@ -300,7 +309,7 @@ class Live:
     keys: KeyChecks
     streams_per_key: int
     open_streams: Counter[UUID] = field(default_factory=Counter[UUID])
-    """By API key; also requests to /mcp that may take their time."""
+    """By API key and by project. Long requests to /mcp also count."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     reads: SharedQueries = field(default_factory=SharedQueries)
     """The queries of readers that were woken together."""

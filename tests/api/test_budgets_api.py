@@ -56,6 +56,11 @@ def test_a_budget_that_cannot_apply_is_refused(project: Project, other: Project)
         {"limit_usd": 1, "key_id": foreign},
         {"limit_usd": 1, "key_id": "clerk"},
         {"limit_usd": 1, "period": "week"},
+        {"limit_usd": 1, "limit_tokens": 1},
+        {"limit_tokens": 0},
+        {"limit_tokens": 1.5},
+        {"period": "day"},
+        {"limit_tokens": 1, "period": "minute", "on_limit": "ask"},
     ):
         admin.refused(422, "invalid_request", "POST", BUDGETS, wrong)
 
@@ -181,3 +186,34 @@ def test_a_run_of_a_key_with_a_budget_fails_if_its_model_has_no_price(project: P
     client = project.client_of(key["key"])
     run = client.call("POST", "/v1/runs", {"model": free, "input": "go"}, wait=20)
     assert (run["status"], run["error"]["code"]) == ("failed", "unknown_price")
+
+
+def test_a_budget_of_tokens_limits_each_minute(project: Project) -> None:
+    admin = project.key("admin")
+    body = {"limit_tokens": 5, "period": "minute"}
+    budget = admin.call("POST", BUDGETS, body)
+    path = f"{BUDGETS}/{budget['id']}"
+    shown = {name: value for name, value in budget.items() if name.endswith(("_usd", "_tokens"))}
+    assert shown == {
+        **dict.fromkeys(("limit_usd", "spent_usd", "reserved_usd")),
+        "limit_tokens": 5,
+        "spent_tokens": 0,
+        "reserved_tokens": 0,
+    }
+    model = project.script(text("done"))  # a model without a price
+    run = project.client.start_run(model=model)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not (events := of_type(project.client.events(run["id"]), "budget.exceeded")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert (events[0]["limit_tokens"], events[0]["estimate_tokens"] > 4_000) == (5, True)
+    wrong = {"limit_usd": 1, "on_limit": "ask"}
+    problem = admin.refused(422, "invalid_request", "PATCH", path, wrong)
+    assert [error["path"] for error in problem["errors"]] == ["limit_usd", "on_limit"]
+    admin.call("PATCH", path, {"limit_tokens": 100_000})
+    ended = project.settle(run)
+    assert ended["output"] == "done"
+    found = admin.call("GET", path)
+    used = ended["usage"]["input_tokens"] + ended["usage"]["output_tokens"]
+    assert found["spent_tokens"] in (used, 0)  # 0 if the minute has just passed
+    assert found["reserved_tokens"] == 0

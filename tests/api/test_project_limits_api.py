@@ -1,14 +1,15 @@
-"""/v1/limits: limits of running and queued runs, and of requests."""
+"""/v1/limits: limits of running and queued runs, of requests and of event streams."""
 
 import time
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from tests.api.project import PATIENCE_SECONDS, CheckedClient, Project
-from tests.support.models.chat_server import Answer, text
+from tests.api.project import PATIENCE_SECONDS, CheckedClient, Project, call
+from tests.support.models.chat_server import Answer, calls, text
 from tests.support.services.client import Json
 from tests.support.serving import Hold
 
@@ -17,8 +18,17 @@ NONE: Json = {
     "running_runs": None,
     "queued_runs": None,
     "requests_per_minute": None,
+    "event_streams": None,
     "concurrency": [],
+    "keys": [],
 }
+NO_KEY_LIMITS: Json = {
+    "running_runs": None,
+    "queued_runs": None,
+    "requests_per_minute": None,
+    "event_streams": None,
+}
+CUSTOMER = "run.metadata.customer"
 
 
 @pytest.fixture
@@ -37,11 +47,16 @@ def put(project: Project, **limits: Any) -> CheckedClient:
 def test_limits_are_replaced_as_a_whole(project: Project) -> None:
     admin = project.key("admin")
     assert admin.call("GET", "/v1/limits") == {**NONE, "updated_at": None}
-    agents = [{"agent": "b", "max": 2}, {"agent": "a", "max": 1}]
-    chosen = {"running_runs": 5, "concurrency": agents}
-    made = admin.call("PUT", "/v1/limits", chosen)
-    agents.reverse()
-    assert made == {**NONE, **chosen, "updated_at": made["updated_at"]}
+    given = [{"key": CUSTOMER, "max": 3}, {"agent": "b", "max": 2}, {"agent": "a", "max": 1}]
+    key_id = project.new_key("runs:read")["id"]
+    keys = [{"key_id": key_id, "event_streams": 4}]
+    made = admin.call("PUT", "/v1/limits", {"event_streams": 5, "concurrency": given, "keys": keys})
+    shown = {
+        "event_streams": 5,
+        "concurrency": [{"agent": None, "key": None, **one} for one in reversed(given)],
+        "keys": [{**NO_KEY_LIMITS, **keys[0]}],
+    }
+    assert made == {**NONE, **shown, "updated_at": made["updated_at"]}
     assert admin.call("GET", "/v1/limits") == made
     changed = admin.call("PUT", "/v1/limits", {"queued_runs": 7})
     assert changed == {**NONE, "queued_runs": 7, "updated_at": changed["updated_at"]}
@@ -57,6 +72,15 @@ def test_limits_are_replaced_as_a_whole(project: Project) -> None:
         ({"concurrency": [{"agent": "a", "max": 0}]}, "concurrency.0.max"),
         ({"concurrency": [{"agent": "a", "max": 1}] * 2}, "concurrency"),
         ({"concurrency": [{"agent": f"a{n}", "max": 1} for n in range(101)]}, "concurrency"),
+        ({"concurrency": [{"max": 1}]}, "concurrency.0"),
+        ({"concurrency": [{"agent": "a", "key": "'b'", "max": 1}]}, "concurrency.0"),
+        ({"concurrency": [{"key": "run.", "max": 1}]}, "concurrency.0.key"),
+        ({"concurrency": [{"key": "[1]", "max": 1}]}, "concurrency.0.key"),
+        ({"concurrency": [{"key": f"'{n}'", "max": 1} for n in range(11)]}, "concurrency"),
+        ({"keys": [{"key_id": "key_" + "0" * 32}]}, "keys.0.key_id"),
+        ({"keys": [{"key_id": "unknown"}]}, "keys.0.key_id"),
+        ({"keys": [{"key_id": "unknown"}] * 2}, "keys"),
+        ({"event_streams": 0}, "event_streams"),
         ({"unknown": 1}, "unknown"),
     ],
 )
@@ -165,3 +189,145 @@ def test_errors_count_and_show_the_limit_and_other_keys_share_it(limited: Projec
 def test_a_project_without_a_limit_has_no_headers(project: Project) -> None:
     response = put(project).request("GET", "/v1/runs")
     assert not [name for name in response.headers if name.startswith("ratelimit")]
+
+
+# Limits of single keys.
+
+
+def put_key(project: Project, **limits: Any) -> tuple[CheckedClient, CheckedClient]:
+    """Limit a key. Returns a client with this key, and a client with another key."""
+    made = project.new_key("runs:read", "runs:write")
+    put(project, keys=[{"key_id": made["id"], **limits}])
+    return project.client_of(made["key"]), project.key("runs:read", "runs:write")
+
+
+def test_a_key_of_another_project_is_unknown(project: Project, other: Project) -> None:
+    body = {"keys": [{"key_id": other.new_key("runs:read")["id"], "running_runs": 1}]}
+    problem = project.key("admin").refused(422, "invalid_request", "PUT", "/v1/limits", body)
+    assert [error["path"] for error in problem["errors"]] == ["keys.0.key_id"]
+
+
+def test_the_requests_of_a_key_are_limited_and_other_keys_are_not(project: Project) -> None:
+    limited, other = put_key(project, requests_per_minute=2)
+    responses = [limited.request("GET", "/v1/runs") for _ in range(3)]
+    assert [response.status_code for response in responses] == [200, 200, 429]
+    assert responses[0].headers["RateLimit-Policy"] == '"key";q=2;w=60'
+    assert responses[0].headers["RateLimit"].startswith('"key";r=1;t=')
+    assert "The API key has sent 2 requests" in responses[2].json()["detail"]
+    assert other.request("GET", "/v1/runs").status_code == 200
+
+
+def test_a_response_shows_the_limits_of_the_key_and_of_the_project(limited: Project) -> None:
+    made = limited.new_key("runs:read")
+    put(limited, requests_per_minute=9, keys=[{"key_id": made["id"], "requests_per_minute": 3}])
+    headers = limited.client_of(made["key"]).request("GET", "/v1/runs").headers
+    assert headers.get_list("RateLimit-Policy") == ['"key";q=3;w=60', '"project";q=9;w=60']
+    assert [one[:11] for one in headers.get_list("RateLimit")] == ['"key";r=2;t', '"project";r']
+
+
+def test_the_queued_runs_of_a_key_are_limited(project: Project) -> None:
+    limited, other = put_key(project, queued_runs=1)
+    later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    body = {"model": "offline:rules", "input": "hi", "start_at": later}
+    runs = [other.call("POST", "/v1/runs", body), limited.call("POST", "/v1/runs", body)]
+    problem = limited.refused(429, "too_many_requests", "POST", "/v1/runs", body)
+    assert problem["detail"] == "The API key has 1 queued runs, its maximum."
+    runs.append(other.call("POST", "/v1/runs", body))
+    for run in runs:
+        other.cancel(run["id"])
+
+
+def test_the_running_runs_of_a_key_are_limited(project: Project) -> None:
+    hold = Hold()
+    model = project.script(Answer(text="one", hold=hold), text("two"))
+    limited, other = put_key(project, running_runs=1)
+    first = limited.start_run(model=model)
+    hold.arrived()
+    second = limited.start_run(model=model)
+    other.settle(other.start_run(model="offline:rules")["id"], timeout=PATIENCE_SECONDS)
+    assert limited.get_run(second["id"])["status"] == "queued"
+    hold.release()
+    ended = [limited.settle(run["id"], timeout=PATIENCE_SECONDS) for run in (first, second)]
+    assert [run["output"] for run in ended] == ["one", "two"]
+
+
+@pytest.mark.parametrize("owner", ["key", "project"])
+def test_the_event_streams_of_a_key_or_a_project_are_limited(project: Project, owner: str) -> None:
+    limited, other = put_key(project, event_streams=1)
+    if owner == "project":
+        limited = put(project, event_streams=1)
+    project.tool("pay", approval="always")
+    body = {"model": "offline:rules", "tools": ["pay"], "input": 'pay(x="1")'}
+    events = f"/v1/runs/{limited.call('POST', '/v1/runs', body)['id']}/events"
+    with limited.streaming("GET", events, Accept="text/event-stream") as stream:
+        assert stream.status_code == 200
+        refused = limited.request("GET", events, headers={"Accept": "text/event-stream"})
+        assert (refused.status_code, refused.headers["Retry-After"]) == (429, "5")
+        shown = "API key" if owner == "key" else "project"
+        assert f"This {shown} already has 1 open streams" in refused.json()["detail"]
+        with other.streaming("GET", events, Accept="text/event-stream") as second:
+            assert second.status_code == (200 if owner == "key" else 429)
+    with limited.streaming("GET", events, Accept="text/event-stream") as stream:
+        assert stream.status_code == 200
+
+
+# Concurrency keys.
+
+
+@pytest.mark.parametrize("path", ["/v1/runs", "/v1/responses", "/v1/chat/completions"])
+def test_runs_with_the_same_value_run_one_after_the_other(project: Project, path: str) -> None:
+    hold = Hold()
+    model = project.script(Answer(text="one", hold=hold), text("two"))
+    client = put(project, concurrency=[{"key": CUSTOMER, "max": 1}])
+    first = client.start_run(model=model, metadata={"customer": "acme"})
+    hold.arrived()
+    inputs: Json = {"messages": [{"role": "user", "content": "hi"}]}
+    if path != "/v1/chat/completions":
+        inputs = {"input": "hi"} | ({"background": True} if path == "/v1/responses" else {})
+    with ThreadPoolExecutor(1) as pool:
+        body = {"model": model, "metadata": {"customer": "acme"}, **inputs}
+        second = pool.submit(client.request, "POST", path, body)
+        other = client.start_run(model="offline:rules", metadata={"customer": "other"})
+        client.settle(other["id"], timeout=PATIENCE_SECONDS)
+        wait_for_queued(client)
+        hold.release()
+        assert second.result().status_code in (200, 202)
+    assert client.settle(first["id"], timeout=PATIENCE_SECONDS)["output"] == "one"
+
+
+def wait_for_queued(client: CheckedClient) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while [run["status"] for run in client.call("GET", "/v1/runs")["data"]].count("queued") != 1:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_runs_without_a_value_are_limited_together(project: Project) -> None:
+    hold = Hold()
+    model = project.script(Answer(text="one", hold=hold), text("two"))
+    client = put(project, concurrency=[{"key": CUSTOMER, "max": 1}])
+    first = client.start_run(model=model)
+    hold.arrived()
+    second = client.start_run(model=model, metadata={"customer": None})
+    assert client.get_run(second["id"])["status"] == "queued"
+    hold.release()
+    for run in (first, second):
+        client.settle(run["id"], timeout=PATIENCE_SECONDS)
+
+
+def test_a_child_run_has_the_values_of_its_parent_run(project: Project) -> None:
+    hold = Hold()
+    child = project.script(Answer(text="booked", hold=hold), name="child")
+    project.client.call("POST", "/v1/agents", {"name": "clerk", "model": child})
+    tool = {"name": "ask", "type": "agent", "agent": "clerk", "description": "Ask"}
+    project.client.call("POST", "/v1/tools", tool)
+    model = project.script(calls(call(1, "ask", '{"input":"book"}')), text("done"), text("two"))
+    client = put(project, concurrency=[{"key": CUSTOMER, "max": 1}])
+    metadata = {"customer": "acme"}
+    first = client.start_run(model=model, tools=["ask"], metadata=metadata)
+    hold.arrived()
+    second = client.start_run(model=model, metadata=metadata)
+    assert client.get_run(second["id"])["status"] == "queued"
+    hold.release()
+    for run in (first, second):
+        client.settle(run["id"], timeout=PATIENCE_SECONDS)

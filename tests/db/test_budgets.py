@@ -12,7 +12,7 @@ from sqlalchemy import Row
 
 from runward.domain.ids import Prefix, format_id
 from runward.domain.run.budget_approvals import ApprovedBudgets, list_approved_budgets
-from runward.domain.run.budgets import BudgetWait
+from runward.domain.run.budgets import BudgetWait, Estimate
 from runward.domain.run.response import ModelResponse, Usage
 from runward.domain.run.state import RunState
 from runward.llm.prices import Price, Prices
@@ -53,7 +53,7 @@ async def get(store: Store, budget: StoredBudget) -> StoredBudget:
 
 async def sums(store: Store, budget: StoredBudget) -> tuple[float, float]:
     found = await get(store, budget)
-    return found.spent_usd, found.reserved_usd
+    return found.spent, found.reserved
 
 
 async def reserve(
@@ -71,7 +71,7 @@ async def reserve(
             state.fence,
             agent=agent,
             key_id=KEY,
-            estimate=estimate,
+            estimate=Estimate(estimate, 100),
             approved=approved,
         )
 
@@ -354,3 +354,50 @@ async def test_a_project_without_budgets_executes_no_statement_of_budgets(
     assert await loop.execute(state) == "completed"
     assert all(step.related is None for step in loop.steps)
     assert (await loop.engine.guards.policies.of(PROJECT)).has_budgets is False
+
+
+async def test_tokens_are_reserved_and_charged_without_a_price(loop: Loop, store: Store) -> None:
+    loop.engine = replace(loop.engine, models=replace(loop.engine.models, prices=Prices({})))
+    budget = await add(store, 10_000, unit="tokens", period="minute")
+    seen: list[tuple[float, float]] = []
+
+    async def respond() -> ModelResponse:
+        seen.append(await sums(store, budget))
+        return ModelResponse.of("done", usage=Usage(input=30, output=12))
+
+    loop.model.answers.append(respond)
+    assert await loop.execute(await loop.leased("go")) == "completed"
+    [(spent, reserved)] = seen
+    assert spent == 0
+    assert 4_096 < reserved < 4_200
+    assert await sums(store, budget) == (42, 0)
+
+
+async def test_one_request_reserves_cost_and_tokens(store: Store) -> None:
+    await store.accept(2)
+    first, second = await store.claim(2)
+    cost = await add(store, 5.0)
+    tokens = await add(store, 150, unit="tokens")
+    assert await reserve(store, first) == "reserved"
+    assert (await sums(store, cost), await sums(store, tokens)) == ((0, 1.0), (0, 100))
+    wait = await reserve(store, second)
+    assert isinstance(wait, BudgetWait)
+    assert (wait.budget_id, wait.unit, wait.limit, wait.estimate) == (tokens.id, "tokens", 150, 100)
+    assert await sums(store, cost) == (0, 1.0)
+
+
+async def test_the_next_minute_wakes_only_the_runs_that_it_has_room_for(
+    loop: Loop, store: Store
+) -> None:
+    budget = await add(store, 9_000, unit="tokens", period="minute")
+    await store.sql("UPDATE budgets SET spent_usd = 9000")
+    await store.accept(3)
+    states = await store.claim(3)
+    for state in states:
+        assert await loop.execute(state) == "queued"
+    ends_at = "SELECT count(*) FROM runs WHERE available_at > clock_timestamp() + interval '50 min'"
+    assert await store.value(ends_at) == 3
+    await store.sql("UPDATE budgets SET period_start = period_start - interval '1 min'")
+    assert (await get(store, budget)).spent == 0
+    async with store.pool.begin() as tx:
+        assert await budgets.wake_waiting(tx) == 2

@@ -1,17 +1,19 @@
 """Fair claims: projects take turns, and the runs of a project are claimed by priority and age."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
 from uuid import UUID
 
 import pytest
 from sqlalchemy import text
 
-from runward.domain.ids import ProjectId, RunId
-from runward.domain.limits import ProjectLimits
+from runward.domain.ids import KeyId, ProjectId, RunId
+from runward.domain.limits import KeyLimits, ProjectLimits, name_concurrency_group
 from runward.domain.run.state import RunState
 from runward.domain.run.status import Move
-from runward.store.access import limits
+from runward.store.access import keys
+from runward.store.access.limits import put_limits
 from runward.store.postgres.db import mint
 from runward.store.runs import queue
 from runward.store.runs.gate import Ending
@@ -24,10 +26,10 @@ SELECT :project_id, gen_random_uuid(), 'queued', '{"model": "offline:rules"}',
 FROM generate_series(1, CAST(:count AS int)) n"""
 RUN = """
 INSERT INTO runs (project_id, id, status, config, priority, available_at, agent, active_agent,
-  last_seq)
+  created_by, concurrency_groups, last_seq)
 VALUES (:project_id, :id, 'queued', '{"model": "offline:rules"}', :priority,
   coalesce(CAST(:available_at AS timestamptz), clock_timestamp()), CAST(:agent AS text),
-  CAST(:agent AS text), 1)"""
+  CAST(:agent AS text), CAST(:key_id AS uuid), CAST(:groups AS text[]), 1)"""
 
 TIMES = ("now() - interval '1 h'", "now() - interval '2 h'")
 
@@ -68,9 +70,18 @@ async def add_run(
     priority: int = 0,
     available_at: str | None = None,
     agent: str | None = None,
+    key_id: UUID | None = None,
+    groups: Sequence[str] | None = None,
 ) -> RunId:
     id_ = RunId(mint())
-    values = {"id": id_, "project_id": project_id, "priority": priority, "agent": agent}
+    values = {
+        "id": id_,
+        "project_id": project_id,
+        "priority": priority,
+        "agent": agent,
+        "key_id": key_id,
+        "groups": groups and list(groups),
+    }
     at = None if available_at is None else await store.value(f"SELECT {available_at}")
     await store.sql(RUN, **values, available_at=at)
     return id_
@@ -171,7 +182,7 @@ async def test_a_priority_does_not_affect_other_projects(store: Store, worker: W
 
 async def limit(store: Store, running_runs: int | None = None, **agents: int) -> None:
     async with store.autocommit.connect() as tx:
-        await limits.put_limits(tx, PROJECT, ProjectLimits(running_runs, agents=agents))
+        await put_limits(tx, PROJECT, ProjectLimits(running_runs, agents=agents))
 
 
 async def count_running(store: Store) -> int:
@@ -275,3 +286,73 @@ async def test_runs_of_agents_with_limits_are_claimed_by_priority_and_age(
     new, old = [await add_run(store, agent="clerk", available_at=at) for at in TIMES]
     high = await add_run(store, agent="clerk", priority=1)
     assert [(await worker.claim())[0].id for _ in range(3)] == [high, old, new]
+
+
+CUSTOMER = "run.metadata.customer"
+
+
+async def limit_customers(store: Store, most: int, **limits: Any) -> None:
+    async with store.autocommit.connect() as tx:
+        chosen = ProjectLimits(concurrency_keys={CUSTOMER: most}, **limits)
+        await put_limits(tx, PROJECT, chosen)
+
+
+async def add_runs_of(store: Store, count: int, *customers: str, **fields: Any) -> list[RunId]:
+    groups = [name_concurrency_group(CUSTOMER, customer) for customer in customers]
+    return [await add_run(store, groups=groups, **fields) for _ in range(count)]
+
+
+async def test_runs_with_the_same_value_of_a_key_are_limited_together(
+    store: Store, worker: Worker
+) -> None:
+    await limit_customers(store, 2)
+    acme = await add_runs_of(store, 3, "acme")
+    other = await add_runs_of(store, 1, "other")
+    free = await add_run(store)
+    claimed = await worker.claim(10)
+    assert {state.id for state in claimed} == {*acme[:2], *other, free}
+    await end(store, next(state for state in claimed if state.id == acme[0]))
+    assert [state.id for state in await worker.claim(10)] == [acme[2]]
+
+
+async def test_a_run_that_waits_for_one_group_does_not_use_the_room_of_another(
+    store: Store, worker: Worker
+) -> None:
+    await limit_customers(store, 1, agents={"clerk": 1})
+    [first] = await add_runs_of(store, 1, "a", agent="clerk")
+    assert [state.id for state in await worker.claim(10)] == [first]
+    await add_runs_of(store, 1, "b", agent="clerk")
+    [behind] = await add_runs_of(store, 1, "b", agent="desk")
+    assert [state.id for state in await worker.claim(10)] == [behind]
+
+
+async def test_a_removed_expression_no_longer_limits_its_runs(store: Store, worker: Worker) -> None:
+    await limit_customers(store, 1)
+    await add_runs_of(store, 3, "acme")
+    assert len(await worker.claim(10)) == 1
+    await limit(store, desk=1)
+    assert len(await worker.claim(10)) == 2
+
+
+async def test_the_runs_of_one_key_are_limited(store: Store, worker: Worker) -> None:
+    async with store.autocommit.connect() as tx:
+        made = await keys.add_key(
+            tx, store.vault, PROJECT, name="k", scopes=("runs:write",), secret=keys.make_secret()
+        )
+        await put_limits(tx, PROJECT, ProjectLimits(), {KeyId(made.id): KeyLimits(1)})
+    first, second = [await add_run(store, key_id=made.id) for _ in range(2)]
+    others = [await add_run(store, key_id=UUID(int=7)), await add_run(store)]
+    claimed = await worker.claim(10)
+    assert {state.id for state in claimed} == {first, *others}
+    await end(store, next(state for state in claimed if state.id == first))
+    assert [state.id for state in await worker.claim(10)] == [second]
+
+
+async def test_concurrent_claims_do_not_exceed_the_limit_of_a_value(store: Store) -> None:
+    await limit_customers(store, 3)
+    for customer in ("a", "b"):
+        await add_runs_of(store, 20, customer)
+    workers = [Worker(store) for _ in range(8)]
+    for _ in range(5):
+        await asyncio.gather(*(worker.claim(4) for worker in workers))
+    assert await count_running(store) == 6

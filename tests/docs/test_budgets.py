@@ -15,7 +15,9 @@ def test_budgets(project: Project, tmp_path: Path) -> None:
         whole = page.http()
         page.shows(whole)
         clerk = page.http()
-        assert page.http()["data"] == [clerk, whole]
+        tokens = page.http()
+        assert (tokens["limit_tokens"], tokens["limit_usd"]) == (100000, None)
+        assert page.http()["data"] == [tokens, clerk, whole]
         assert page.http()["limit_usd"] == 100
         page.http()
         _, asking = add(project, 0.000001)

@@ -13,9 +13,14 @@ def test_rate_limits(project: Project, tmp_path: Path) -> None:
         assert (urgent["status"], urgent["priority"]) == ("completed", 10)
         assert page.http()["start_at"] == "2026-06-01T06:00:00Z"
         limits = page.http()
-        assert limits["concurrency"] == [{"agent": "clerk", "max": 2}]
+        assert limits["concurrency"] == [
+            {"agent": "clerk", "key": None, "max": 2},
+            {"agent": None, "key": "run.metadata.customer", "max": 1},
+        ]
         # The limits that belong to the first key may be two seconds old.
         headers = project.key("runs:read").request("GET", "/v1/runs").headers
         for line in page.take("text").text.splitlines():
             name, _, value = line.partition(": ")
             assert value.partition(";t=")[0] == headers[name].partition(";t=")[0]
+        [limited] = page.http()["keys"]
+        assert limited["requests_per_minute"] == 60

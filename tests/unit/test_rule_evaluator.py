@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from runward.domain.ids import ProjectId
 from runward.domain.json import JsonObject
-from runward.domain.registry.rules import RuleFailure
+from runward.domain.registry.rules import DECISION, RuleFailure
 from runward.domain.run.plan import parse_response
 from runward.loop.engine import ToolRules
 from runward.loop.tool_rules import add_approvals, find_enabled_tools
@@ -22,7 +22,11 @@ from runward.loop.toolbox import SignedTool, ToolSet
 from runward.tools import rule_process
 from runward.tools.plugin.loader import collect
 from runward.tools.plugin.registry import PluginHost
-from runward.tools.rule_process import _bytes_of, _compiled  # pyright: ignore[reportPrivateUsage]
+from runward.tools.rule_process import (
+    Kept,
+    _bytes_of,  # pyright: ignore[reportPrivateUsage]
+    _compiled,  # pyright: ignore[reportPrivateUsage]
+)
 from runward.tools.rules import TOO_SLOW, RuleEvaluator, RuleQuestion
 from tests.unit.domain_cases import response, state, tool, turn_with, wants
 from tests.unit.test_plugins_isolated import is_alive
@@ -209,17 +213,17 @@ def test_rules_that_are_kept_compiled_leave_memory_for_others(
     and no further rule was compiled."""
     long = "||[1].all(x,[1].all(y,[1].all(z,true)))" * 100
     texts = [f"args.a == {number}{long}" for number in range(12)]
-    kept: dict[str, Any] = {}
-    _compiled("true", kept)
+    kept: Kept = {}
+    _compiled("true", DECISION, kept)
     before = resident_bytes()
     for text in texts:
-        _compiled(text, kept)
-    assert resident_bytes() - before < sum(map(_bytes_of, kept))
+        _compiled(text, DECISION, kept)
+    assert resident_bytes() - before < sum(map(_bytes_of, texts))
     monkeypatch.setattr(rule_process, "KEPT_BYTES", 3 * _bytes_of(texts[-1]))
-    _compiled(texts[5], kept)
-    _compiled("args.a == 1", kept)
-    assert list(kept) == [texts[11], texts[5], "args.a == 1"]
-    _compiled("x" * 1_000_000, kept)
+    _compiled(texts[5], DECISION, kept)
+    _compiled("args.a == 1", DECISION, kept)
+    assert list(kept) == [(text, DECISION) for text in (texts[11], texts[5], "args.a == 1")]
+    _compiled("x" * 1_000_000, DECISION, kept)
     assert len(kept) == 1
 
 

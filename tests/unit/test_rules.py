@@ -6,12 +6,18 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from runward.domain.json import JsonObject
-from runward.domain.registry.rules import RuleError, RuleFailure, compile_rule
+from runward.domain.registry.rules import (
+    CONCURRENCY_KEY,
+    RuleError,
+    RuleFailure,
+    RuleValue,
+    compile_rule,
+)
 
 NUMBERS = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
 
 
-def decide(rule: str, args: JsonObject) -> bool | RuleFailure:
+def decide(rule: str, args: JsonObject) -> RuleValue | RuleFailure:
     return compile_rule(rule).evaluate({"args": args, "context": {}, "run": {}, "tool": {}})
 
 
@@ -121,3 +127,33 @@ def test_a_rule_is_given_only_the_variables_that_it_names() -> None:
     assert (
         rule.evaluate({"args": {"x": 1}, "run": {"big": 2**70}, "context": {"big": 2**70}}) is False
     )
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("run.metadata.customer", "acme"),
+        ("run.metadata.number", 7),
+        ("run.metadata.share", 0.5),
+        ("has(run.metadata.customer)", True),
+        ("run.agent + '/' + run.metadata.customer", "clerk/acme"),
+        ("string(run.metadata.number)", "7"),
+    ],
+)
+def test_a_concurrency_key_returns_a_value(key: str, value: object) -> None:
+    metadata: JsonObject = {"customer": "acme", "number": 7, "share": 0.5}
+    run: JsonObject = {"agent": "clerk", "metadata": metadata}
+    found = compile_rule(key, CONCURRENCY_KEY).evaluate({"run": run})
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize("key", ["run.metadata.missing", "run.metadata.empty", "run.metadata"])
+def test_a_concurrency_key_without_a_value_is_a_failure(key: str) -> None:
+    variables: JsonObject = {"run": {"metadata": {"empty": None}}}
+    assert isinstance(compile_rule(key, CONCURRENCY_KEY).evaluate(variables), RuleFailure)
+
+
+@pytest.mark.parametrize("key", ["[1]", "{'a': 1}", "null", "b'x'"])
+def test_a_concurrency_key_of_another_type_is_rejected(key: str) -> None:
+    with pytest.raises(RuleError, match="A concurrency key must return a string, a number"):
+        compile_rule(key, CONCURRENCY_KEY)

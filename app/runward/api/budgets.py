@@ -24,7 +24,7 @@ from runward.domain import not_found
 from runward.domain.audit import AuditAction
 from runward.domain.errors import FieldError
 from runward.domain.ids import KeyId, Prefix, format_id, format_optional_id, parse_id
-from runward.domain.run.budgets import BudgetAction, BudgetPeriod
+from runward.domain.run.budgets import BudgetAction, BudgetPeriod, BudgetUnit
 from runward.store import budgets
 from runward.store.access import keys
 from runward.store.budgets import StoredBudget
@@ -36,12 +36,14 @@ _GIVEN: Final[dict[str, Any]] = {
     "agent": "clerk",
     "period": "day",
     "limit_usd": 20.0,
+    "limit_tokens": None,
     "on_limit": "wait",
 }
 
 routes = make_router("Budgets")
 
 Limit = Annotated[float, Field(gt=0, le=1_000_000)]
+TokenLimit = Annotated[int, Field(ge=1, le=1_000_000_000_000)]
 _ON_LIMIT: Final = (
     "What a run does if the budget has no room for its next model request. `wait`: it waits for "
     "the next period. `ask`: it waits for an approval to exceed the budget until the next period."
@@ -60,16 +62,33 @@ class CreateBudget(RequestModel):
     """ID of an API key of the project. The budget applies to the runs that this key starts. Null:
     the budget applies to all API keys."""
     period: BudgetPeriod = BudgetPeriod.DAY
-    """Period after which the budget starts again at zero: a `day` or a `month` in UTC."""
-    limit_usd: Limit
-    """Maximum cost of model requests in each period, in US dollars."""
+    """Period after which the budget starts again at zero: a `minute`, a `day` or a `month` in
+    UTC."""
+    limit_usd: Limit | None = None
+    """Maximum cost of model requests in each period, in US dollars. A budget has either `limit_usd`
+    or `limit_tokens`."""
+    limit_tokens: TokenLimit | None = None
+    """Maximum number of input and output tokens of model requests in each period."""
     on_limit: Annotated[BudgetAction, Field(description=_ON_LIMIT)] = BudgetAction.WAIT
 
     @model_validator(mode="after")
     def _check_subject(self) -> Self:
         if self.agent is not None and self.key_id is not None:
             raise ValueError("must have at most one of agent and key_id")
+        if (self.limit_usd is None) == (self.limit_tokens is None):
+            raise ValueError("must have either limit_usd or limit_tokens")
+        if self.period is BudgetPeriod.MINUTE and self.on_limit is BudgetAction.ASK:
+            raise ValueError(
+                "must wait at the limit, because a minute is too short for an approval"
+            )
         return self
+
+    def to_fields(self) -> dict[str, Any]:
+        """Return the values of the columns."""
+        fields = self.model_dump(exclude={"limit_usd", "limit_tokens"})
+        if self.limit_tokens is not None:
+            return fields | {"unit": BudgetUnit.TOKENS, "limit_usd": self.limit_tokens}
+        return fields | {"limit_usd": self.limit_usd}
 
 
 class UpdateBudget(RequestModel):
@@ -78,12 +97,15 @@ class UpdateBudget(RequestModel):
     model_config = with_example(limit_usd=50.0)
 
     limit_usd: Limit | None = None
-    """Maximum cost of model requests in each period, in US dollars."""
+    """Maximum cost of model requests in each period, in US dollars. Only for budgets of the
+    cost."""
+    limit_tokens: TokenLimit | None = None
+    """Maximum number of tokens in each period. Only for budgets of tokens."""
     on_limit: Annotated[BudgetAction | None, Field(description=_ON_LIMIT)] = None
 
 
 class Budget(ResponseModel):
-    """A limit of the cost of model requests in each day or month."""
+    """A limit of the cost or the tokens of model requests in each minute, day or month."""
 
     model_config = with_example(
         id="bud_019a5f1e9c637f749e2f7d9dbd5f5f95",
@@ -91,7 +113,9 @@ class Budget(ResponseModel):
         key_id=None,
         **_GIVEN,
         spent_usd=7.25,
+        spent_tokens=None,
         reserved_usd=0.16,
+        reserved_tokens=None,
         period_start="2026-11-02T00:00:00Z",
         period_end="2026-11-03T00:00:00Z",
         created_at=EXAMPLE_TIME,
@@ -106,14 +130,23 @@ class Budget(ResponseModel):
     key_id: str | None
     """ID of the API key to whose runs the budget applies. Null: all API keys."""
     period: BudgetPeriod
-    """Period after which the budget starts again at zero: a `day` or a `month` in UTC."""
-    limit_usd: float
-    """Maximum cost of model requests in each period, in US dollars."""
+    """Period after which the budget starts again at zero: a `minute`, a `day` or a `month` in
+    UTC."""
+    limit_usd: float | None
+    """Maximum cost of model requests in each period, in US dollars. Null for budgets of tokens, as
+    are all amounts in US dollars."""
+    limit_tokens: int | None
+    """Maximum number of input and output tokens of model requests in each period. Null for budgets
+    of the cost, as are all numbers of tokens."""
     on_limit: Annotated[BudgetAction, Field(description=_ON_LIMIT)]
-    spent_usd: float
+    spent_usd: float | None
     """Cost of the model responses of this period, in US dollars."""
-    reserved_usd: float
+    spent_tokens: int | None
+    """Tokens of the model requests and responses of this period."""
+    reserved_usd: float | None
     """Estimated cost of the model requests that are in flight, in US dollars."""
+    reserved_tokens: int | None
+    """Estimated tokens of the model requests that are in flight."""
     period_start: datetime
     """Start of the current period."""
     period_end: datetime
@@ -125,12 +158,17 @@ class Budget(ResponseModel):
 
     @classmethod
     def from_row(cls, row: StoredBudget) -> Self:
+        amounts: dict[str, float | None] = {}
+        for name in ("limit", "spent", "reserved"):
+            amount: float = getattr(row, name)
+            in_tokens = row.unit is BudgetUnit.TOKENS
+            amounts[f"{name}_usd"] = None if in_tokens else round(amount, 9)
+            amounts[f"{name}_tokens"] = int(amount) if in_tokens else None
         return cls.from_attributes(
             row,
             id=format_id(Prefix.BUDGET, row.id),
             key_id=format_optional_id(Prefix.KEY, row.key_id),
-            spent_usd=round(row.spent_usd, 9),
-            reserved_usd=round(row.reserved_usd, 9),
+            **amounts,
         )
 
 
@@ -143,15 +181,15 @@ async def create_budget(
     audit: AuditDep,
     budget: CreateBudget,
 ) -> Response:
-    """Create a budget. It counts model requests that are sent after it was created. The models of
-    its runs need known prices."""
+    """Create a budget. It counts model requests that are sent after it was created. If it limits
+    the cost, the models of its runs need known prices."""
 
     async def create(tx: Tx) -> Budget:
         if await budgets.count_budgets(tx, principal.project_id) >= MAX_BUDGETS:
             raise e.ConflictError(
                 f"A project can have at most {MAX_BUDGETS} budgets. Delete one first."
             )
-        fields = dict(budget)
+        fields = budget.to_fields()
         if budget.key_id is not None:
             key_id = parse_id(Prefix.KEY, budget.key_id)
             if key_id is None or not await keys.get_key(tx, principal.project_id, KeyId(key_id)):
@@ -200,15 +238,36 @@ async def update_budget(
 ) -> Budget:
     """Update a budget. Runs that wait for the budget continue if it has room for their
     next requests."""
-    changes = patch.model_dump(exclude_none=True)
     async with storage.begin() as tx:
         former = await budgets.get_budget(tx, principal.project_id, budget_id, lock=True)
+        if former is None:
+            raise not_found.BudgetNotFoundError
+        changes = _select_changes(patch, former)
         found = await budgets.update_budget(tx, principal.project_id, budget_id, changes)
-        if former is None or found is None:
+        if found is None:
             raise not_found.BudgetNotFoundError
         before, after = Budget.from_row(former), Budget.from_row(found)
         await audit.record(tx, AuditAction.BUDGET_UPDATED, after.id, before=before, after=after)
     return after
+
+
+def _select_changes(patch: UpdateBudget, budget: StoredBudget) -> dict[str, Any]:
+    """Return the new values of the columns. Raises InvalidRequestError."""
+    changes = patch.model_dump(exclude_none=True)
+    in_tokens = budget.unit is BudgetUnit.TOKENS
+    limit, other = "limit_usd", "limit_tokens"
+    if in_tokens:
+        limit, other = other, limit
+    errors: list[FieldError] = []
+    if other in changes:
+        errors.append(FieldError(other, f"is the wrong limit for this budget. Set {limit}"))
+    if patch.on_limit is BudgetAction.ASK and budget.period is BudgetPeriod.MINUTE:
+        errors.append(FieldError("on_limit", "must be wait, because the period is a minute"))
+    if errors:
+        raise e.InvalidRequestError(errors=errors)
+    if limit in changes:
+        changes["limit_usd"] = changes.pop(limit)
+    return changes
 
 
 @routes.delete("/budgets/{budget_id}", status_code=204)

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from runward.domain.ids import ProjectId
 from runward.domain.run.budget_approvals import list_approved_budgets
+from runward.domain.run.budgets import Estimate
 from runward.domain.run.items import Item
 from runward.domain.run.state import Call, RunState
 from runward.domain.run.status import RunStatus
@@ -76,8 +77,8 @@ class RunStorage:
 
         return await retry_on_outage(write)
 
-    async def reserve(self, state: RunState, estimate: float | None) -> budgets.Reserved:
-        """Reserve the estimated cost of a model request. None: the price is unknown."""
+    async def reserve(self, state: RunState, estimate: Estimate) -> budgets.Reserved:
+        """Reserve the estimated usage of a model request."""
 
         async def write() -> budgets.Reserved:
             async with self.pool.begin() as tx:

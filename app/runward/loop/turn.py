@@ -57,7 +57,7 @@ from runward.loop.checks import (
 from runward.loop.engine import ModelAccess
 from runward.loop.hosted_secrets import RequestWithSecrets, add_secrets
 from runward.loop.model_notes import Note, RequestObserver
-from runward.loop.reservations import UNPRICED, Reserve, count_fixed_bytes, estimate_cost
+from runward.loop.reservations import UNPRICED, Reserve, count_fixed_bytes, estimate_usage
 from runward.loop.spans import NO_TRACE, RunTrace
 from runward.loop.tool_rules import choose_tool_choice
 from runward.metrics.definitions import MODEL_ERRORS, MODEL_SECONDS, count_usage
@@ -93,7 +93,7 @@ class ModelTurn:
     response: ModelResponse | None = None
     """The model's response, as soon as it is accepted."""
     charge: BudgetCharge | None = None
-    """The cost of the model request, if its estimate was reserved."""
+    """The usage of the model request, if its estimate was reserved."""
 
     async def ask(
         self,
@@ -137,11 +137,11 @@ class ModelTurn:
         check: Callable[[], Awaitable[None]],
         reserve: Reserve,
     ) -> ModelResponse | Finish | BudgetWait:
-        """Return the model's response. If the project has budgets, reserve the cost first."""
+        """Return the model's response. If the project has budgets, reserve the usage first."""
         if self.checks.policy.has_budgets:
-            estimate = estimate_cost(self.models.prices, self.state.config.models, request)
+            estimate = estimate_usage(self.models.prices, self.state.config.models, request)
             # Set first, because the reservation may be committed after this task was cancelled.
-            self.charge = BudgetCharge(self.state.fence, 0.0)
+            self.charge = BudgetCharge(self.state.fence)
             reserved = await reserve(estimate)
             if reserved != "reserved":
                 self.charge = None
@@ -157,7 +157,7 @@ class ModelTurn:
         except ModelError as error:
             return Finish(RunStatus.FAILED, code=error.code, message=error.message)
         if self.charge is not None:
-            self.charge = replace(self.charge, cost=response.usage.cost)
+            self.charge = self.charge.with_usage(response.usage)
         return response
 
     async def delegate(

@@ -1,16 +1,17 @@
-"""Budgets. A model request reserves its estimated cost first, and the step that stores the response
-replaces the reservation with the cost.
+"""Budgets. A model request reserves its estimated usage first, and the step that stores the
+response replaces the reservation with the usage.
 
 A transaction locks its run first, then its budgets in the order of their IDs, then their
 reservations. The database's clock decides about periods."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Final, Literal, TypeAlias, assert_never
+from typing import Any, Final, Literal, TypeAlias, assert_never, cast
 from uuid import UUID
 
-from sqlalchemy import Double, cast, delete, func, insert, literal_column, select, text, update
+from sqlalchemy import Double, delete, func, insert, literal_column, select, text, update
+from sqlalchemy import cast as sql_cast
 
 from runward.domain.ids import KeyId, ProjectId, RunId
 from runward.domain.run.budget_approvals import ApprovedBudgets, is_approved
@@ -19,7 +20,9 @@ from runward.domain.run.budgets import (
     BudgetChange,
     BudgetCharge,
     BudgetPeriod,
+    BudgetUnit,
     BudgetWait,
+    Estimate,
 )
 from runward.store.postgres.columns import TIMESTAMP, RowMapping
 from runward.store.postgres.db import Tx, mint, notify_tools, select_page
@@ -30,8 +33,12 @@ BATCH: Final = 200
 
 _START: Final = "date_trunc(budgets.period, clock_timestamp(), 'UTC')"
 _END: Final = (
-    f"date_trunc(budgets.period, {_START} + interval '24 hours' *"
-    " CASE budgets.period WHEN 'month' THEN 31 ELSE 1 END, 'UTC')"
+    f"date_trunc(budgets.period, {_START} + CASE budgets.period WHEN 'month' THEN interval '744 h'"
+    " WHEN 'day' THEN interval '24 h' ELSE interval '60 s' END, 'UTC')"
+)
+# Many runs can wait for the budget of a minute, so only the sweep wakes as many as it has room for.
+_DELAY: Final = (
+    f"CASE budgets.period WHEN 'minute' THEN interval '1 h' ELSE {_END} - clock_timestamp() END"
 )
 _SPENT: Final = f"CASE WHEN budgets.period_start < {_START} THEN 0 ELSE budgets.spent_usd END"
 
@@ -39,16 +46,17 @@ _SPENT: Final = f"CASE WHEN budgets.period_start < {_START} THEN 0 ELSE budgets.
 @dataclass(frozen=True, slots=True)
 class StoredBudget:
     """A budget. `agent` and `key_id`: the runs to which it applies. Without them, it applies to all
-    runs of the project."""
+    runs of the project. `limit`, `spent` and `reserved`: in its unit."""
 
     id: UUID
     agent: str | None
     key_id: KeyId | None
     period: BudgetPeriod
-    limit_usd: float
+    unit: BudgetUnit
+    limit: float
     on_limit: BudgetAction
-    spent_usd: float
-    reserved_usd: float
+    spent: float
+    reserved: float
     period_start: datetime
     period_end: datetime
     created_at: datetime
@@ -58,14 +66,15 @@ class StoredBudget:
 Reserved: TypeAlias = Literal["reserved", "no_budget", "unknown_price"] | BudgetWait
 
 _OWN: Final = (
-    *("id", "agent", "key_id", "period", "limit_usd", "on_limit"),
+    *("id", "agent", "key_id", "period", "unit", "on_limit"),
     *("created_at", "updated_at"),
 )
 _BUDGET: Final = RowMapping(StoredBudget, budgets, only=_OWN)
 _COLUMNS: Final = (
     *(budgets.c[name] for name in _BUDGET.columns),
-    literal_column(f"CAST({_SPENT} AS float8)", Double).label("spent_usd"),
-    cast(budgets.c.reserved_usd, Double).label("reserved_usd"),
+    budgets.c.limit_usd.label("limit"),
+    literal_column(f"CAST({_SPENT} AS float8)", Double).label("spent"),
+    sql_cast(budgets.c.reserved_usd, Double).label("reserved"),
     literal_column(_START, TIMESTAMP).label("period_start"),
     literal_column(_END, TIMESTAMP).label("period_end"),
 )
@@ -73,11 +82,13 @@ _APPLYING: Final = (
     "budgets.project_id = :project_id AND (budgets.agent IS NULL OR budgets.agent = :agent)"
     " AND (budgets.key_id IS NULL OR budgets.key_id = :key_id)"
 )
-_APPLIES: Final = text(f"SELECT EXISTS (SELECT 1 FROM budgets WHERE {_APPLYING})")
+_NEEDS_PRICE: Final = text(
+    f"SELECT EXISTS (SELECT 1 FROM budgets WHERE {_APPLYING} AND unit = '{BudgetUnit.USD}')"
+)
 _LOCK_APPLYING: Final = text(
-    "SELECT id, limit_usd, on_limit = 'ask' AS asks,"
+    "SELECT id, unit, limit_usd AS limit, on_limit = 'ask' AS asks,"
     f" CAST({_SPENT} + reserved_usd AS float8) AS used,"
-    f" {_END} AS period_end, {_END} - clock_timestamp() AS delay"
+    f" {_END} AS period_end, {_DELAY} AS delay"
     f" FROM budgets WHERE {_APPLYING} ORDER BY id FOR UPDATE"
 )
 # If the first try was committed and its response was lost, the second one changes nothing.
@@ -85,8 +96,9 @@ _RESERVE: Final = text(
     """
 WITH made AS (
   INSERT INTO budget_reservations (project_id, budget_id, run_id, fence, amount_usd)
-  SELECT :project_id, id, :run_id, :fence, CAST(:estimate AS float8)
-  FROM unnest(CAST(:ids AS uuid[])) AS b(id) ON CONFLICT DO NOTHING
+  SELECT :project_id, id, :run_id, :fence, estimate
+  FROM unnest(CAST(:ids AS uuid[]), CAST(:estimates AS float8[])) AS b(id, estimate)
+  ON CONFLICT DO NOTHING
   RETURNING budget_id, amount_usd
 )
 UPDATE budgets SET reserved_usd = reserved_usd + made.amount_usd FROM made
@@ -105,7 +117,8 @@ WITH gone AS (
   RETURNING budget_id, amount_usd
 )
 UPDATE budgets SET reserved_usd = reserved_usd - gone.amount_usd,
-  spent_usd = {_SPENT} + CAST(CAST(:cost AS float8) AS numeric),
+  spent_usd = {_SPENT} + CASE budgets.unit WHEN '{BudgetUnit.TOKENS}' THEN :tokens
+    ELSE CAST(CAST(:cost AS float8) AS numeric) END,
   period_start = greatest(budgets.period_start, {_START})
 FROM gone WHERE project_id = :project_id AND id = gone.budget_id"""
 )
@@ -231,10 +244,12 @@ async def delete_budget(tx: Tx, project_id: ProjectId, budget_id: UUID) -> bool:
     return True
 
 
-async def has_budget(tx: Tx, project_id: ProjectId, agent: str | None, key_id: UUID | None) -> bool:
-    """Return whether a budget applies to runs of this agent and API key."""
+async def needs_price(
+    tx: Tx, project_id: ProjectId, agent: str | None, key_id: UUID | None
+) -> bool:
+    """Return whether a budget limits the cost of runs of this agent and API key."""
     values = {"project_id": project_id, "agent": agent, "key_id": key_id}
-    return (await tx.execute(_APPLIES, values)).scalar_one()
+    return (await tx.execute(_NEEDS_PRICE, values)).scalar_one()
 
 
 async def reserve(
@@ -245,29 +260,31 @@ async def reserve(
     *,
     agent: str | None,
     key_id: UUID | None,
-    estimate: float | None,
+    estimate: Estimate,
     approved: ApprovedBudgets = frozenset(),
 ) -> Reserved:
-    """Reserve the estimated cost of a request in all budgets that apply to the run, or in none of
-    them. `estimate`: in US dollars, or None if the price is unknown. `approved`: the budgets that
-    the run may exceed."""
+    """Reserve the estimated usage of a request in all budgets that apply to the run, or in none of
+    them. `approved`: the budgets that the run may exceed."""
     run = {"project_id": project_id, "agent": agent, "key_id": key_id}
     rows = (await tx.execute(_LOCK_APPLYING, run)).all()
     if not rows:
         return "no_budget"
-    if estimate is None:
+    amounts = {row.id: estimate.of(BudgetUnit(row.unit)) for row in rows}
+    if None in amounts.values():
         return "unknown_price"
     for row in sorted(rows, key=lambda row: row.asks):  # a person is asked only if that helps
-        if row.used + estimate > row.limit_usd:
-            wait = BudgetWait(row.id, row.limit_usd, estimate, row.period_end, row.delay, row.asks)
+        amount = cast("float", amounts[row.id])
+        if row.used + amount > row.limit:
+            unit, end = BudgetUnit(row.unit), row.period_end
+            wait = BudgetWait(row.id, unit, row.limit, amount, end, row.delay, row.asks)
             if not (row.asks and is_approved(wait, approved)):
                 return wait
     made: dict[str, Any] = {
         "project_id": project_id,
         "run_id": run_id,
         "fence": fence,
-        "estimate": estimate,
-        "ids": [row.id for row in rows],
+        "ids": list(amounts),
+        "estimates": list(amounts.values()),
     }
     await tx.execute(_RESERVE, made)
     return "reserved"
@@ -277,11 +294,11 @@ async def apply_change(tx: Tx, project_id: ProjectId, run_id: RunId, change: Bud
     """Write a step's change of budgets, in the transaction that has written the step."""
     run: dict[str, Any] = {"project_id": project_id, "run_id": run_id}
     match change:
-        case BudgetCharge(fence=fence, cost=cost):
+        case BudgetCharge(fence=fence):
             await tx.execute(_LOCK_RESERVED, run | {"fence": fence})
-            await tx.execute(_CHARGE, run | {"fence": fence, "cost": cost})
+            await tx.execute(_CHARGE, run | asdict(change))
         case BudgetWait():
-            wait = {"budget_id": change.budget_id, "estimate": change.estimate_usd}
+            wait = {"budget_id": change.budget_id, "estimate": change.estimate}
             await tx.execute(_WAIT, run | wait)
         case _:
             assert_never(change)
@@ -301,8 +318,9 @@ async def wake_waiting(tx: Tx) -> int:
 def _read(row: Any) -> StoredBudget:
     return _BUDGET.read(
         row,
-        spent_usd=row.spent_usd,
-        reserved_usd=row.reserved_usd,
+        limit=row.limit,
+        spent=row.spent,
+        reserved=row.reserved,
         period_start=row.period_start,
         period_end=row.period_end,
     )

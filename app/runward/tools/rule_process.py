@@ -1,9 +1,9 @@
 """The program that compiles and evaluates rules, one request at a time.
 
-Each line of standard input is a request in JSON. Standard output carries one line for each rule:
-true, false, or the reason why there is no result. A last line is the CPU time in seconds. If a
-request needs too much CPU time, the kernel ends the process. The program is started by its path and
-not as a module, so that it imports only the rules and starts within 50 ms.
+Each line of standard input is a request in JSON. Standard output carries one line for each rule: a
+list with the result, or the reason why there is no result. A last line is the CPU time in seconds.
+If a request needs too much CPU time, the kernel ends the process. The program is started by its
+path and not as a module, so that it imports only the rules and starts within 50 ms.
 """
 
 import json
@@ -14,9 +14,20 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from runward.domain.registry.rules import Rule, RuleError, RuleFailure, compile_rule
+from runward.domain.registry.rules import (
+    CONCURRENCY_KEY,
+    DECISION,
+    Rule,
+    RuleError,
+    RuleFailure,
+    RuleValue,
+    compile_rule,
+)
+
+Kept: TypeAlias = dict[tuple[str, frozenset[str]], Rule | str]
+"""The compiled rules, or the reasons why there is none, by text and types of results."""
 
 CPU_SECONDS: Final = 0.25
 """Limit of CPU time in seconds for the rules of one request."""
@@ -34,7 +45,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # its input ends after the service
     _limit_memory()
     out = sys.stdout.buffer
-    kept: dict[str, Rule | str] = {}
+    kept: Kept = {}
     for line in sys.stdin.buffer:
         signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
         begun = time.process_time()
@@ -54,37 +65,39 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def _answers(line: bytes, kept: dict[str, Rule | str]) -> Iterator[bool | str]:
+def _answers(line: bytes, kept: Kept) -> Iterator[list[RuleValue] | str]:
     try:
         request: Any = json.loads(line)
     except (ValueError, RecursionError, MemoryError):  # for example integers of thousands of digits
         sys.exit(1)
+    kinds = CONCURRENCY_KEY if request["keys"] else DECISION
     for text, values in request["rules"]:
-        compiled = _compiled(text, kept)
+        compiled = _compiled(text, kinds, kept)
         if isinstance(compiled, str):
             yield compiled
         elif values is None:  # only to be compiled
-            yield True
+            yield []
         else:
             answer = compiled.evaluate({**request["shared"], **values})
-            yield answer.reason if isinstance(answer, RuleFailure) else answer
+            yield answer.reason if isinstance(answer, RuleFailure) else [answer]
 
 
-def _compiled(text: str, kept: dict[str, Rule | str]) -> Rule | str:
+def _compiled(text: str, kinds: frozenset[str], kept: Kept) -> Rule | str:
     """Return the compiled rule, or the reason why there is none. `cache` holds the least recently
     used rule first."""
-    rule = kept.pop(text, None)
+    name = (text, kinds)
+    rule = kept.pop(name, None)
     if rule is None:
-        size = sum(map(_bytes_of, kept)) + _bytes_of(text)
+        size = sum(_bytes_of(one) for one, _ in kept) + _bytes_of(text)
         while kept and size > KEPT_BYTES:
             oldest = next(iter(kept))
-            size -= _bytes_of(oldest)
+            size -= _bytes_of(oldest[0])
             del kept[oldest]
         try:
-            rule = compile_rule(text)
+            rule = compile_rule(text, kinds)
         except RuleError as error:
             rule = str(error)
-    kept[text] = rule
+    kept[name] = rule
     return rule
 
 

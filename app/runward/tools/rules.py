@@ -23,7 +23,7 @@ from pydantic import JsonValue
 
 from runward.domain.ids import Prefix, ProjectId, format_id
 from runward.domain.json import JsonObject, compact
-from runward.domain.registry.rules import RuleFailure
+from runward.domain.registry.rules import RuleFailure, RuleValue
 from runward.tools.environment import child_environment
 from runward.tools.rule_process import CPU_SECONDS, MEMORY_BYTES
 
@@ -52,6 +52,9 @@ class RuleQuestion:
 
 
 RuleResult: TypeAlias = bool | RuleFailure
+_Answer: TypeAlias = list[RuleValue] | str
+"""A list with the result, or the reason why there is no result. A rule that was only compiled has
+an empty list."""
 
 
 class RuleEvaluator:
@@ -72,11 +75,21 @@ class RuleEvaluator:
             return []
         rules = [(one.rule, one.values) for one in questions]
         answers = await self._ask(project_id, rules, shared)
-        return [RuleFailure(one) if isinstance(one, str) else one for one in answers]
+        return [RuleFailure(one) if isinstance(one, str) else one[0] is True for one in answers]
 
-    async def problem(self, project_id: ProjectId, rule: str) -> str | None:
-        """Return the reason why `rule` does not compile, or None if it does."""
-        [answer] = await self._ask(project_id, [(rule, None)], {})
+    async def compute_keys(
+        self, project_id: ProjectId, keys: Sequence[str], shared: Mapping[str, JsonValue]
+    ) -> list[RuleValue | RuleFailure]:
+        """Return the value of each concurrency key."""
+        answers = await self._ask(project_id, [(key, {}) for key in keys], shared, keys=True)
+        return [RuleFailure(one) if isinstance(one, str) else one[0] for one in answers]
+
+    async def problem(
+        self, project_id: ProjectId, rule: str, *, is_key: bool = False
+    ) -> str | None:
+        """Return the reason why `rule` does not compile, or None if it does. `is_key`: it is a
+        concurrency key."""
+        [answer] = await self._ask(project_id, [(rule, None)], {}, keys=is_key)
         return answer if isinstance(answer, str) else None
 
     async def _ask(
@@ -84,10 +97,12 @@ class RuleEvaluator:
         project_id: UUID,
         rules: Sequence[tuple[str, JsonObject | None]],
         shared: Mapping[str, JsonValue],
-    ) -> "list[bool | str]":
+        *,
+        keys: bool = False,
+    ) -> list[_Answer]:
         count = len(rules)
         try:
-            line = compact({"shared": shared, "rules": rules}).encode() + b"\n"
+            line = compact({"shared": shared, "rules": rules, "keys": keys}).encode() + b"\n"
         except ValueError as error:  # a lone surrogate
             return [str(error)] * count
         try:
@@ -106,7 +121,7 @@ class RuleEvaluator:
 
     async def _ask_in(
         self, lane: "_Lane", project_id: UUID, line: bytes, count: int
-    ) -> "list[bool | str]":
+    ) -> list[_Answer]:
         answers, seconds = await lane.ask(line, count)
         if seconds is None or seconds > SLOW_SECONDS:
             self._mark_slow(project_id)
@@ -139,7 +154,7 @@ class _Lane:
         self.why_it_ended = ""
         self._process: Process | None = None
 
-    async def ask(self, line: bytes, count: int) -> "tuple[list[bool | str], float | None]":
+    async def ask(self, line: bytes, count: int) -> tuple[list[_Answer], float | None]:
         """Return the results and their CPU time. The time is None if the process ended before all
         of them were known."""
         try:
@@ -151,7 +166,7 @@ class _Lane:
             return [], None
         assert process.stdin is not None
         assert process.stdout is not None
-        answers: list[bool | str] = []
+        answers: list[_Answer] = []
         try:
             with suppress(ConnectionError):  # the process ended, which the read below reports
                 process.stdin.write(line)

@@ -91,22 +91,6 @@ class Agent(TypedDict):
     """When this version of the resource was created."""
 
 
-class AgentConcurrency(TypedDict):
-    """The maximum number of running runs of one agent."""
-    agent: str
-    """Name of the agent. It does not have to be registered yet."""
-    max: int
-    """Maximum number of its runs that run at the same time."""
-
-
-class AgentConcurrencyInput(TypedDict):
-    """The maximum number of running runs of one agent."""
-    agent: str
-    """Name of the agent. It does not have to be registered yet."""
-    max: int
-    """Maximum number of its runs that run at the same time."""
-
-
 class AgentList(TypedDict):
     """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
     page, pass `first_id` as `before`."""
@@ -505,7 +489,7 @@ class AuditedResource(TypedDict):
 
 
 class Budget(TypedDict):
-    """A limit of the cost of model requests in each day or month."""
+    """A limit of the cost or the tokens of model requests in each minute, day or month."""
     id: str
     """ID of the budget."""
     object: Literal['budget']
@@ -515,17 +499,26 @@ class Budget(TypedDict):
     key_id: str | None
     """ID of the API key to whose runs the budget applies. Null: all API keys."""
     period: BudgetPeriod
-    """Period after which the budget starts again at zero: a `day` or a `month` in UTC."""
-    limit_usd: float
-    """Maximum cost of model requests in each period, in US dollars."""
+    """Period after which the budget starts again at zero: a `minute`, a `day` or a `month` in
+    UTC."""
+    limit_usd: float | None
+    """Maximum cost of model requests in each period, in US dollars. Null for budgets of tokens,
+    as are all amounts in US dollars."""
+    limit_tokens: int | None
+    """Maximum number of input and output tokens of model requests in each period. Null for
+    budgets of the cost, as are all numbers of tokens."""
     on_limit: BudgetAction
     """What a run does if the budget has no room for its next model request. `wait`: it waits for
     the next period. `ask`: it waits for an approval to exceed the budget until the next
     period."""
-    spent_usd: float
+    spent_usd: float | None
     """Cost of the model responses of this period, in US dollars."""
-    reserved_usd: float
+    spent_tokens: int | None
+    """Tokens of the model requests and responses of this period."""
+    reserved_usd: float | None
     """Estimated cost of the model requests that are in flight, in US dollars."""
+    reserved_tokens: int | None
+    """Estimated tokens of the model requests that are in flight."""
     period_start: str
     """Start of the current period."""
     period_end: str
@@ -537,15 +530,19 @@ class Budget(TypedDict):
 
 
 class BudgetExceededData(TypedDict):
-    """Data of a `budget.exceeded` event."""
+    """Data of a `budget.exceeded` event. It contains the amounts in US dollars or in tokens."""
     budget_id: str
     """ID of the budget."""
-    limit_usd: float
+    limit_usd: NotRequired[float]
     """Limit of the budget in US dollars."""
-    estimate_usd: float
+    estimate_usd: NotRequired[float]
     """Estimated cost of the model request in US dollars."""
+    limit_tokens: NotRequired[int]
+    """Limit of the budget in tokens."""
+    estimate_tokens: NotRequired[int]
+    """Estimated input and output tokens of the model request."""
     period_ends_at: str
-    """End of the budget's current period, when the run continues at the latest."""
+    """End of the budget's current period."""
 
 
 class BudgetExceededEvent(TypedDict):
@@ -1044,6 +1041,34 @@ class ConcurrencyInput(TypedDict):
     later ones. Default: false."""
 
 
+class ConcurrencyLimit(TypedDict):
+    """The maximum number of running runs of one agent, or with the same value of a key."""
+    agent: NotRequired[str | None]
+    """Name of the agent. It does not have to be registered yet."""
+    key: NotRequired[str | None]
+    """CEL expression that returns a string, a number, true or false, such as
+    `run.metadata.customer`. Runs with the same value are limited together. The expression can
+    use `context` and `run` with `agent`, `key_id`, `metadata` and `session_id`. Runward
+    evaluates it when a run is accepted. Runs for which it has no result are also limited
+    together."""
+    max: int
+    """Maximum number of these runs that run at the same time."""
+
+
+class ConcurrencyLimitInput(TypedDict):
+    """The maximum number of running runs of one agent, or with the same value of a key."""
+    agent: NotRequired[str | None]
+    """Name of the agent. It does not have to be registered yet."""
+    key: NotRequired[str | None]
+    """CEL expression that returns a string, a number, true or false, such as
+    `run.metadata.customer`. Runs with the same value are limited together. The expression can
+    use `context` and `run` with `agent`, `key_id`, `metadata` and `session_id`. Runward
+    evaluates it when a run is accepted. Runs for which it has no result are also limited
+    together."""
+    max: int
+    """Maximum number of these runs that run at the same time."""
+
+
 class ContinueRun(TypedDict):
     """How to continue a run that a limit has ended."""
     max_turns: NotRequired[int | None]
@@ -1120,10 +1145,13 @@ class CreateBudget(TypedDict):
     """ID of an API key of the project. The budget applies to the runs that this key starts.
     Null: the budget applies to all API keys."""
     period: NotRequired[BudgetPeriod]
-    """Period after which the budget starts again at zero: a `day` or a `month` in UTC. Default:
-    `day`."""
-    limit_usd: float
-    """Maximum cost of model requests in each period, in US dollars."""
+    """Period after which the budget starts again at zero: a `minute`, a `day` or a `month` in
+    UTC. Default: `day`."""
+    limit_usd: NotRequired[float | None]
+    """Maximum cost of model requests in each period, in US dollars. A budget has either
+    `limit_usd` or `limit_tokens`."""
+    limit_tokens: NotRequired[int | None]
+    """Maximum number of input and output tokens of model requests in each period."""
     on_limit: NotRequired[BudgetAction]
     """What a run does if the budget has no room for its next model request. `wait`: it waits for
     the next period. `ask`: it waits for an approval to exceed the budget until the next
@@ -2372,6 +2400,40 @@ class Key(TypedDict):
     """When the API key was last used, accurate to a minute. Null if it was never used."""
 
 
+class KeyLimits(TypedDict):
+    """The limits of one API key. They apply together with the limits of the project."""
+    key_id: str
+    """ID of an API key of the project."""
+    running_runs: NotRequired[int | None]
+    """Maximum number of runs of this key that run at the same time, including child runs.
+    Further runs wait in the queue. Null: no limit."""
+    queued_runs: NotRequired[int | None]
+    """Maximum number of runs of this key with the status `queued`, without child runs. Null: no
+    limit."""
+    requests_per_minute: NotRequired[int | None]
+    """Maximum number of requests with this key in a minute. Null: no limit."""
+    event_streams: NotRequired[int | None]
+    """Maximum number of event streams of this key in one process. Null: the deployment's
+    maximum."""
+
+
+class KeyLimitsInput(TypedDict):
+    """The limits of one API key. They apply together with the limits of the project."""
+    key_id: str
+    """ID of an API key of the project."""
+    running_runs: NotRequired[int | None]
+    """Maximum number of runs of this key that run at the same time, including child runs.
+    Further runs wait in the queue. Null: no limit."""
+    queued_runs: NotRequired[int | None]
+    """Maximum number of runs of this key with the status `queued`, without child runs. Null: no
+    limit."""
+    requests_per_minute: NotRequired[int | None]
+    """Maximum number of requests with this key in a minute. Null: no limit."""
+    event_streams: NotRequired[int | None]
+    """Maximum number of event streams of this key in one process. Null: the deployment's
+    maximum."""
+
+
 class KeyList(TypedDict):
     """A page of a list. To get the next page, pass `last_id` as `after`. To get the previous
     page, pass `first_id` as `before`."""
@@ -3378,8 +3440,13 @@ class ProjectLimits(TypedDict):
     """Maximum number of runs with the status `queued`, without child runs."""
     requests_per_minute: int | None
     """Maximum number of requests in a minute by all API keys of the project."""
-    concurrency: list[AgentConcurrency]
-    """Limits for single agents, in the order of their names."""
+    event_streams: int | None
+    """Maximum number of event streams that the project can have open in one process."""
+    concurrency: list[ConcurrencyLimit]
+    """Limits for single agents in the order of their names, and then for runs with the same
+    value of a key."""
+    keys: list[KeyLimits]
+    """Limits of single API keys, in the order of their IDs."""
     updated_at: str | None
     """When the limits were last set. Null if they were never set."""
 
@@ -3439,9 +3506,15 @@ class PutProjectLimits(TypedDict):
     requests_per_minute: NotRequired[int | None]
     """Maximum number of requests in a minute by all API keys of the project. Further requests
     are rejected with 429 `too_many_requests`. Requests to `/v1/limits` do not count."""
-    concurrency: NotRequired[list[AgentConcurrencyInput]]
-    """Limits for single agents, up to 100. They apply together with `running_runs`. Default: an
-    empty list."""
+    event_streams: NotRequired[int | None]
+    """Maximum number of event streams that the project can have open in one process. Further
+    streams are rejected with 429 `too_many_requests`."""
+    concurrency: NotRequired[list[ConcurrencyLimitInput]]
+    """Limits for single agents and for runs with the same value of a key: up to 100, of which up
+    to 10 can have keys. They apply together with `running_runs`. Default: an empty list."""
+    keys: NotRequired[list[KeyLimitsInput]]
+    """Limits of single API keys, up to 1,000. They apply together with the limits of the
+    project. Default: an empty list."""
 
 
 class PutRetention(TypedDict):
@@ -6558,7 +6631,10 @@ class UpdateAgent(TypedDict):
 class UpdateBudget(TypedDict):
     """The changes of a budget. Omitted fields keep their values."""
     limit_usd: NotRequired[float | None]
-    """Maximum cost of model requests in each period, in US dollars."""
+    """Maximum cost of model requests in each period, in US dollars. Only for budgets of the
+    cost."""
+    limit_tokens: NotRequired[int | None]
+    """Maximum number of tokens in each period. Only for budgets of tokens."""
     on_limit: NotRequired[BudgetAction | None]
     """What a run does if the budget has no room for its next model request. `wait`: it waits for
     the next period. `ask`: it waits for an approval to exceed the budget until the next
@@ -7526,8 +7602,8 @@ BudgetAction: TypeAlias = "Literal['wait', 'ask']"
 the next period. `ask`: it waits for an approval to exceed the budget until the next
 period. Later versions may add values."""
 
-BudgetPeriod: TypeAlias = "Literal['day', 'month']"
-"""Period of a budget: a day or a month in UTC. Later versions may add values."""
+BudgetPeriod: TypeAlias = "Literal['minute', 'day', 'month']"
+"""Period of a budget: a minute, a day or a month in UTC. Later versions may add values."""
 
 CallOutcome: TypeAlias = "Literal['completed', 'failed', 'timed_out', 'rejected', 'outcome_unknown', 'cancelled']"
 """How a tool call ended. Later versions may add values."""

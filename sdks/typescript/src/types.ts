@@ -1855,8 +1855,8 @@ export interface paths {
         put?: never;
         /**
          * Create a budget
-         * @description Create a budget. It counts model requests that are sent after it was created. The models of
-         *     its runs need known prices.
+         * @description Create a budget. It counts model requests that are sent after it was created. If it limits
+         *     the cost, the models of its runs need known prices.
          *
          *     Requires the scope `admin`.
          */
@@ -2418,20 +2418,6 @@ export interface components {
              * @description When this version of the resource was created.
              */
             updated_at: string;
-        };
-        /** @description The maximum number of running runs of one agent. */
-        AgentConcurrency: {
-            /** @description Name of the agent. It does not have to be registered yet. */
-            agent: string;
-            /** @description Maximum number of its runs that run at the same time. */
-            max: number;
-        };
-        /** @description The maximum number of running runs of one agent. */
-        AgentConcurrencyInput: {
-            /** @description Name of the agent. It does not have to be registered yet. */
-            agent: string;
-            /** @description Maximum number of its runs that run at the same time. */
-            max: number;
         };
         /**
          * @description Kind of an agent: `llm` calls a model, and the other kinds are workflows that run other agents. Later versions may add values.
@@ -3237,7 +3223,7 @@ export interface components {
          */
         AuthMethod: "client_secret_basic" | "client_secret_post";
         /**
-         * @description A limit of the cost of model requests in each day or month.
+         * @description A limit of the cost or the tokens of model requests in each minute, day or month.
          * @example {
          *       "id": "bud_019a5f1e9c637f749e2f7d9dbd5f5f95",
          *       "object": "budget",
@@ -3245,9 +3231,12 @@ export interface components {
          *       "key_id": null,
          *       "period": "day",
          *       "limit_usd": 20,
+         *       "limit_tokens": null,
          *       "on_limit": "wait",
          *       "spent_usd": 7.25,
+         *       "spent_tokens": null,
          *       "reserved_usd": 0.16,
+         *       "reserved_tokens": null,
          *       "period_start": "2026-11-02T00:00:00Z",
          *       "period_end": "2026-11-03T00:00:00Z",
          *       "created_at": "2026-11-02T09:30:00.125000Z",
@@ -3267,16 +3256,31 @@ export interface components {
             agent: string | null;
             /** @description ID of the API key to whose runs the budget applies. Null: all API keys. */
             key_id: string | null;
-            /** @description Period after which the budget starts again at zero: a `day` or a `month` in UTC. */
+            /**
+             * @description Period after which the budget starts again at zero: a `minute`, a `day` or a `month` in
+             *     UTC.
+             */
             period: components["schemas"]["BudgetPeriod"];
-            /** @description Maximum cost of model requests in each period, in US dollars. */
-            limit_usd: number;
+            /**
+             * @description Maximum cost of model requests in each period, in US dollars. Null for budgets of tokens, as
+             *     are all amounts in US dollars.
+             */
+            limit_usd: number | null;
+            /**
+             * @description Maximum number of input and output tokens of model requests in each period. Null for budgets
+             *     of the cost, as are all numbers of tokens.
+             */
+            limit_tokens: number | null;
             /** @description What a run does if the budget has no room for its next model request. `wait`: it waits for the next period. `ask`: it waits for an approval to exceed the budget until the next period. */
             on_limit: components["schemas"]["BudgetAction"];
             /** @description Cost of the model responses of this period, in US dollars. */
-            spent_usd: number;
+            spent_usd: number | null;
+            /** @description Tokens of the model requests and responses of this period. */
+            spent_tokens: number | null;
             /** @description Estimated cost of the model requests that are in flight, in US dollars. */
-            reserved_usd: number;
+            reserved_usd: number | null;
+            /** @description Estimated tokens of the model requests that are in flight. */
+            reserved_tokens: number | null;
             /**
              * Format: date-time
              * @description Start of the current period.
@@ -3304,15 +3308,19 @@ export interface components {
          * @enum {string}
          */
         BudgetAction: "wait" | "ask";
-        /** @description Data of a `budget.exceeded` event. */
+        /** @description Data of a `budget.exceeded` event. It contains the amounts in US dollars or in tokens. */
         BudgetExceededData: {
             /** @description ID of the budget. */
             budget_id: string;
             /** @description Limit of the budget in US dollars. */
-            limit_usd: number;
+            limit_usd?: number;
             /** @description Estimated cost of the model request in US dollars. */
-            estimate_usd: number;
-            /** @description End of the budget's current period, when the run continues at the latest. */
+            estimate_usd?: number;
+            /** @description Limit of the budget in tokens. */
+            limit_tokens?: number;
+            /** @description Estimated input and output tokens of the model request. */
+            estimate_tokens?: number;
+            /** @description End of the budget's current period. */
             period_ends_at: string;
         };
         /** @description A budget has no room for the next model request. The run is queued until the budget's period ends, or until the budget has room for the request, is raised, or is deleted. If the budget asks a person, the run waits for an approval instead. */
@@ -3352,9 +3360,12 @@ export interface components {
          *           "key_id": null,
          *           "period": "day",
          *           "limit_usd": 20,
+         *           "limit_tokens": null,
          *           "on_limit": "wait",
          *           "spent_usd": 7.25,
+         *           "spent_tokens": null,
          *           "reserved_usd": 0.16,
+         *           "reserved_tokens": null,
          *           "period_start": "2026-11-02T00:00:00Z",
          *           "period_end": "2026-11-03T00:00:00Z",
          *           "created_at": "2026-11-02T09:30:00.125000Z",
@@ -3383,10 +3394,10 @@ export interface components {
             has_more: boolean;
         };
         /**
-         * @description Period of a budget: a day or a month in UTC. Later versions may add values.
+         * @description Period of a budget: a minute, a day or a month in UTC. Later versions may add values.
          * @enum {string}
          */
-        BudgetPeriod: "day" | "month";
+        BudgetPeriod: "minute" | "day" | "month";
         /** @description Details of the input tokens. */
         CachedPromptTokens: {
             /** @description Number of input tokens that the provider read from its cache. */
@@ -4175,6 +4186,34 @@ export interface components {
              */
             serial?: boolean;
         };
+        /** @description The maximum number of running runs of one agent, or with the same value of a key. */
+        ConcurrencyLimit: {
+            /** @description Name of the agent. It does not have to be registered yet. */
+            agent?: string | null;
+            /**
+             * @description CEL expression that returns a string, a number, true or false, such as
+             *     `run.metadata.customer`. Runs with the same value are limited together. The expression can use
+             *     `context` and `run` with `agent`, `key_id`, `metadata` and `session_id`. Runward evaluates it
+             *     when a run is accepted. Runs for which it has no result are also limited together.
+             */
+            key?: string | null;
+            /** @description Maximum number of these runs that run at the same time. */
+            max: number;
+        };
+        /** @description The maximum number of running runs of one agent, or with the same value of a key. */
+        ConcurrencyLimitInput: {
+            /** @description Name of the agent. It does not have to be registered yet. */
+            agent?: string | null;
+            /**
+             * @description CEL expression that returns a string, a number, true or false, such as
+             *     `run.metadata.customer`. Runs with the same value are limited together. The expression can use
+             *     `context` and `run` with `agent`, `key_id`, `metadata` and `session_id`. Runward evaluates it
+             *     when a run is accepted. Runs for which it has no result are also limited together.
+             */
+            key?: string | null;
+            /** @description Maximum number of these runs that run at the same time. */
+            max: number;
+        };
         /**
          * @description What happens to a run that is started while another run of its session is open. Later versions may add values.
          * @enum {string}
@@ -4327,12 +4366,18 @@ export interface components {
              */
             key_id?: string | null;
             /**
-             * @description Period after which the budget starts again at zero: a `day` or a `month` in UTC. Default: `day`.
+             * @description Period after which the budget starts again at zero: a `minute`, a `day` or a `month` in
+             *     UTC. Default: `day`.
              * @default day
              */
             period?: components["schemas"]["BudgetPeriod"];
-            /** @description Maximum cost of model requests in each period, in US dollars. */
-            limit_usd: number;
+            /**
+             * @description Maximum cost of model requests in each period, in US dollars. A budget has either `limit_usd`
+             *     or `limit_tokens`.
+             */
+            limit_usd?: number | null;
+            /** @description Maximum number of input and output tokens of model requests in each period. */
+            limit_tokens?: number | null;
             /**
              * @description What a run does if the budget has no room for its next model request. `wait`: it waits for the next period. `ask`: it waits for an approval to exceed the budget until the next period. Default: `wait`.
              * @default wait
@@ -6560,6 +6605,50 @@ export interface components {
             /** @description When the API key was last used, accurate to a minute. Null if it was never used. */
             last_used_at: string | null;
         };
+        /** @description The limits of one API key. They apply together with the limits of the project. */
+        KeyLimits: {
+            /** @description ID of an API key of the project. */
+            key_id: string;
+            /**
+             * @description Maximum number of runs of this key that run at the same time, including child runs. Further
+             *     runs wait in the queue. Null: no limit.
+             */
+            running_runs?: number | null;
+            /**
+             * @description Maximum number of runs of this key with the status `queued`, without child runs. Null: no
+             *     limit.
+             */
+            queued_runs?: number | null;
+            /** @description Maximum number of requests with this key in a minute. Null: no limit. */
+            requests_per_minute?: number | null;
+            /**
+             * @description Maximum number of event streams of this key in one process. Null: the deployment's
+             *     maximum.
+             */
+            event_streams?: number | null;
+        };
+        /** @description The limits of one API key. They apply together with the limits of the project. */
+        KeyLimitsInput: {
+            /** @description ID of an API key of the project. */
+            key_id: string;
+            /**
+             * @description Maximum number of runs of this key that run at the same time, including child runs. Further
+             *     runs wait in the queue. Null: no limit.
+             */
+            running_runs?: number | null;
+            /**
+             * @description Maximum number of runs of this key with the status `queued`, without child runs. Null: no
+             *     limit.
+             */
+            queued_runs?: number | null;
+            /** @description Maximum number of requests with this key in a minute. Null: no limit. */
+            requests_per_minute?: number | null;
+            /**
+             * @description Maximum number of event streams of this key in one process. Null: the deployment's
+             *     maximum.
+             */
+            event_streams?: number | null;
+        };
         /**
          * @description A page of a list. To get the next page, pass `last_id` as `after`. To get the previous page,
          *     pass `first_id` as `before`.
@@ -8299,10 +8388,26 @@ export interface components {
          *       "running_runs": 20,
          *       "queued_runs": 1000,
          *       "requests_per_minute": 600,
+         *       "event_streams": 100,
          *       "concurrency": [
          *         {
          *           "agent": "clerk",
+         *           "key": null,
          *           "max": 2
+         *         },
+         *         {
+         *           "agent": null,
+         *           "key": "context.customer",
+         *           "max": 1
+         *         }
+         *       ],
+         *       "keys": [
+         *         {
+         *           "key_id": "key_019a5f1e5c1b7f3a8d2e4c6b8a0f1e3d",
+         *           "running_runs": 5,
+         *           "queued_runs": null,
+         *           "requests_per_minute": 60,
+         *           "event_streams": 10
          *         }
          *       ],
          *       "updated_at": "2026-11-02T09:30:00.125000Z"
@@ -8321,8 +8426,15 @@ export interface components {
             queued_runs: number | null;
             /** @description Maximum number of requests in a minute by all API keys of the project. */
             requests_per_minute: number | null;
-            /** @description Limits for single agents, in the order of their names. */
-            concurrency: components["schemas"]["AgentConcurrency"][];
+            /** @description Maximum number of event streams that the project can have open in one process. */
+            event_streams: number | null;
+            /**
+             * @description Limits for single agents in the order of their names, and then for runs with the same value
+             *     of a key.
+             */
+            concurrency: components["schemas"]["ConcurrencyLimit"][];
+            /** @description Limits of single API keys, in the order of their IDs. */
+            keys: components["schemas"]["KeyLimits"][];
             /** @description When the limits were last set. Null if they were never set. */
             updated_at: string | null;
         };
@@ -8420,6 +8532,19 @@ export interface components {
          *         {
          *           "agent": "clerk",
          *           "max": 2
+         *         },
+         *         {
+         *           "key": "context.customer",
+         *           "max": 1
+         *         }
+         *       ],
+         *       "event_streams": 100,
+         *       "keys": [
+         *         {
+         *           "event_streams": 10,
+         *           "key_id": "key_019a5f1e5c1b7f3a8d2e4c6b8a0f1e3d",
+         *           "requests_per_minute": 60,
+         *           "running_runs": 5
          *         }
          *       ],
          *       "queued_runs": 1000,
@@ -8444,10 +8569,22 @@ export interface components {
              */
             requests_per_minute?: number | null;
             /**
-             * @description Limits for single agents, up to 100. They apply together with `running_runs`. Default: an empty list.
+             * @description Maximum number of event streams that the project can have open in one process. Further
+             *     streams are rejected with 429 `too_many_requests`.
+             */
+            event_streams?: number | null;
+            /**
+             * @description Limits for single agents and for runs with the same value of a key: up to 100, of which up to
+             *     10 can have keys. They apply together with `running_runs`. Default: an empty list.
              * @default []
              */
-            concurrency?: components["schemas"]["AgentConcurrencyInput"][];
+            concurrency?: components["schemas"]["ConcurrencyLimitInput"][];
+            /**
+             * @description Limits of single API keys, up to 1,000. They apply together with the limits of the
+             *     project. Default: an empty list.
+             * @default []
+             */
+            keys?: components["schemas"]["KeyLimitsInput"][];
         };
         /**
          * @description The complete retention of the project: the number of days for which Runward keeps each class
@@ -13577,8 +13714,13 @@ export interface components {
          *     }
          */
         UpdateBudget: {
-            /** @description Maximum cost of model requests in each period, in US dollars. */
+            /**
+             * @description Maximum cost of model requests in each period, in US dollars. Only for budgets of the
+             *     cost.
+             */
             limit_usd?: number | null;
+            /** @description Maximum number of tokens in each period. Only for budgets of tokens. */
+            limit_tokens?: number | null;
             /** @description What a run does if the budget has no room for its next model request. `wait`: it waits for the next period. `ask`: it waits for an approval to exceed the budget until the next period. */
             on_limit?: components["schemas"]["BudgetAction"] | null;
         };
@@ -14704,8 +14846,6 @@ export type ActionType = components['schemas']['ActionType'];
 export type Actor = components['schemas']['Actor'];
 export type ActorType = components['schemas']['ActorType'];
 export type Agent = components['schemas']['Agent'];
-export type AgentConcurrency = components['schemas']['AgentConcurrency'];
-export type AgentConcurrencyInput = components['schemas']['AgentConcurrencyInput'];
 export type AgentKind = components['schemas']['AgentKind'];
 export type AgentList = components['schemas']['AgentList'];
 export type AgentTool = components['schemas']['AgentTool'];
@@ -14783,6 +14923,8 @@ export type ComputerSettings = components['schemas']['ComputerSettings'];
 export type ComputerSettingsInput = components['schemas']['ComputerSettingsInput'];
 export type Concurrency = components['schemas']['Concurrency'];
 export type ConcurrencyInput = components['schemas']['ConcurrencyInput'];
+export type ConcurrencyLimit = components['schemas']['ConcurrencyLimit'];
+export type ConcurrencyLimitInput = components['schemas']['ConcurrencyLimitInput'];
 export type ConflictMode = components['schemas']['ConflictMode'];
 export type ContinueRun = components['schemas']['ContinueRun'];
 export type Conversation = components['schemas']['Conversation'];
@@ -14886,6 +15028,8 @@ export type ItemText = components['schemas']['ItemText'];
 export type JsonObject = components['schemas']['JsonObject'];
 export type JsonValue = components['schemas']['JsonValue'];
 export type Key = components['schemas']['Key'];
+export type KeyLimits = components['schemas']['KeyLimits'];
+export type KeyLimitsInput = components['schemas']['KeyLimitsInput'];
 export type KeyList = components['schemas']['KeyList'];
 export type LegalHold = components['schemas']['LegalHold'];
 export type LegalHoldList = components['schemas']['LegalHoldList'];
@@ -19742,7 +19886,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A limit of the cost of model requests in each day or month. */
+            /** @description A limit of the cost or the tokens of model requests in each minute, day or month. */
             201: {
                 headers: {
                     /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
@@ -19778,7 +19922,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A limit of the cost of model requests in each day or month. */
+            /** @description A limit of the cost or the tokens of model requests in each minute, day or month. */
             200: {
                 headers: {
                     /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */
@@ -19856,7 +20000,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description A limit of the cost of model requests in each day or month. */
+            /** @description A limit of the cost or the tokens of model requests in each minute, day or month. */
             200: {
                 headers: {
                     /** @description ID of the request. If the client sent a valid ID, Runward uses this ID. Otherwise, Runward generates one. */

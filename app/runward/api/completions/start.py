@@ -23,6 +23,7 @@ from runward.api.responses.models import (
 )
 from runward.api.responses.run_request import SCHEMA_PLACE
 from runward.api.runs.acceptance import AcceptResult
+from runward.api.runs.concurrency import add_concurrency_groups
 from runward.api.runs.resolution import ResolvedAgent
 from runward.api.runs.start import accept_immediately, build_new_run
 from runward.domain.errors import FieldError
@@ -62,6 +63,7 @@ async def start(
         resolved = run_request.add_run_settings(response, _limit_waiting(response, resolved))
     new = build_new_run(principal, request, resolved, items)
     new = replace(new, metadata=dict(body.metadata or {}), erase_at_end=body.store is False)
+    new = await add_concurrency_groups(registry, principal.limits, new)
     return await accept_immediately(queue, request_key.with_key(new))
 
 

@@ -13,6 +13,7 @@ from collections.abc import (
 )
 from contextlib import ExitStack, aclosing, contextmanager
 from typing import Any, Final, TypeAlias, TypeVar, cast
+from uuid import UUID
 
 from fastapi import Response
 from starlette.types import Receive, Scope, Send
@@ -136,22 +137,28 @@ class _EventStream(Response):
 
 @contextmanager
 def count_stream(live: Live, principal: Principal) -> Generator[None]:
-    """Count one more open stream of the key until the block ends. No other task runs between the
-    check and the count. Raises TooManyRequestsError."""
-    streams = live.open_streams
-    if streams[principal.key_id] >= live.streams_per_key:
-        raise e.TooManyRequestsError(
-            f"This API key already has {live.streams_per_key} open streams, which "
-            "is the maximum. Close one of them.",
-            retry_after=5,
-        )
-    streams[principal.key_id] += 1
+    """Count one more open stream of the key and of the project until the block ends. No other task
+    runs between the check and the count. Raises TooManyRequestsError."""
+    streams, of_key = live.open_streams, principal.key_limits.event_streams
+    owners: dict[UUID, tuple[str, int | None]] = {
+        principal.key_id: ("API key", min(live.streams_per_key, of_key or live.streams_per_key)),
+        principal.project_id: ("project", principal.limits.event_streams),
+    }
+    for id_, (owner, most) in owners.items():
+        if most is not None and streams[id_] >= most:
+            raise e.TooManyRequestsError(
+                f"This {owner} already has {most} open streams, which is the maximum. Close one "
+                "of them.",
+                retry_after=5,
+            )
+    streams.update(owners.keys())
     try:
         yield
     finally:
-        streams[principal.key_id] -= 1
-        if not streams[principal.key_id]:
-            del streams[principal.key_id]
+        for id_ in owners:
+            streams[id_] -= 1
+            if not streams[id_]:
+                del streams[id_]
 
 
 async def check_key(

@@ -14,6 +14,7 @@ from runward.domain.errors import (
     TooManyRequestsError,
     UnauthenticatedError,
 )
+from runward.domain.ids import KeyId, ProjectId
 from runward.domain.registry import console_access
 from runward.domain.registry.scopes import READ_APPROVALS, READ_RUNS, READ_TOOLS, Principal, Scope
 from runward.store.access import limits
@@ -103,27 +104,33 @@ async def authenticate_key(request: Request) -> Principal:
         raise UnauthenticatedError("The API key is not valid.", token_given=True)
     queue.watch_project(principal.project_id)
     restrict_to(principal.project_id)
-    uncounted = request.scope["path"] == LIMITS_PATH
-    if principal.limits.requests_per_minute is not None and not uncounted:
-        await _count_request(request, principal)
+    if request.scope["path"] != LIMITS_PATH:
+        if principal.key_limits.requests_per_minute is not None:
+            await _count_request(request, principal.project_id, principal.key_id)
+        if principal.limits.requests_per_minute is not None:
+            await _count_request(request, principal.project_id)
     return principal
 
 
-async def _count_request(request: Request, principal: Principal) -> None:
-    """Count the request, and add the headers of the limit to its response
-    (draft-ietf-httpapi-ratelimit-headers-10). Raises TooManyRequestsError."""
+async def _count_request(
+    request: Request, project_id: ProjectId, key_id: KeyId | None = None
+) -> None:
+    """Count a request of the key, or of the project if `key_id` is None. Add the headers of the
+    limit to the response (draft-ietf-httpapi-ratelimit-headers-10). Raises
+    TooManyRequestsError."""
     async with get_services(request).storage.connect() as tx:
-        count = await limits.count_request(tx, principal.project_id)
+        count = await limits.count_request(tx, project_id, key_id)
     if count is None:  # the limit was removed
         return
+    policy, owner = (b"project", "project") if key_id is None else (b"key", "API key")
     remaining, seconds = max(0, count.limit - count.requests), ceil(count.seconds_left)
     request.state.response_headers += [
-        (b"ratelimit-policy", b'"project";q=%d;w=60' % count.limit),
-        (b"ratelimit", b'"project";r=%d;t=%d' % (remaining, seconds)),
+        (b"ratelimit-policy", b'"%b";q=%d;w=60' % (policy, count.limit)),
+        (b"ratelimit", b'"%b";r=%d;t=%d' % (policy, remaining, seconds)),
     ]
     if count.requests > count.limit:
         raise TooManyRequestsError(
-            f"The project has sent {count.limit} requests in this minute, its maximum.",
+            f"The {owner} has sent {count.limit} requests in this minute, its maximum.",
             retry_after=count.seconds_left,
         )
 

@@ -116,12 +116,13 @@ async def check_budgets(
     agent: str | None,
     config: AgentConfig,
 ) -> None:
-    """Raises if a budget of the project or the agent applies, and one of the models has no price.
-    Budgets of API keys and of other agents of the run are checked before each model request."""
+    """Raises if a budget limits the cost of the project or the agent, and one of the models has no
+    price. Budgets of API keys and of other agents of the run are checked before each model
+    request."""
     if not await registry.has_budgets(project_id):
         return
     async with storage.connect() as tx:
-        if not await budgets.has_budget(tx, project_id, agent, None):
+        if not await budgets.needs_price(tx, project_id, agent, None):
             return
     unpriced = [model for model in config.models if await registry.find_price_problem(model)]
     if unpriced:

@@ -22,13 +22,21 @@ from runward.api.responses.models import (
 )
 from runward.api.responses.response_body import NAMESPACES, select_kept_fields
 from runward.api.runs.acceptance import AcceptResult, accept_in_session
+from runward.api.runs.concurrency import add_concurrency_groups
 from runward.api.runs.request_models import StartRun
 from runward.api.runs.resolution import ResolvedAgent, resolve_agent
 from runward.api.runs.start import accept_immediately, build_new_run
 from runward.domain import errors as e
 from runward.domain import not_found
 from runward.domain.errors import FieldError
-from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, parse_id
+from runward.domain.ids import (
+    Prefix,
+    ProjectId,
+    RunId,
+    SessionId,
+    format_optional_id,
+    parse_id,
+)
 from runward.domain.json import JsonObject
 from runward.domain.registry.scopes import Principal
 from runward.domain.registry.tools import RESERVED_NAMES, InlineToolSpec
@@ -100,6 +108,8 @@ async def start(
     resolved = add_run_settings(body, resolved)
     new = build_new_run(principal, request, resolved, items, continued_from)
     new = replace(new, metadata=dict(body.metadata), erase_at_end=not body.store)
+    shown = format_optional_id(Prefix.SESSION, session_id)
+    new = await add_concurrency_groups(registry, principal.limits, new, shown)
     new = request_key.with_key(new)
     if session_id is not None:
         return await accept_in_session(storage, queue, new, session_id)

@@ -50,9 +50,7 @@ async def accept_once(
     TooManyRequestsError if the queue of the project is full."""
     if request_key.key is not None and (kept := await _replay(storage, request_key)) is not None:
         return kept
-    if (most := principal.limits.queued_runs) is not None:
-        async with storage.connect() as tx:
-            await limits.ensure_queue_room(tx, principal.project_id, most)
+    await _ensure_queue_room(storage, principal)
     try:
         return await start()
     except (DBAPIError, e.SessionBusyError) as error:
@@ -63,6 +61,18 @@ async def accept_once(
         if kept is None:
             raise
         return kept
+
+
+async def _ensure_queue_room(storage: Storage, principal: Principal) -> None:
+    """Raises TooManyRequestsError."""
+    of_project, of_key = principal.limits.queued_runs, principal.key_limits.queued_runs
+    if (of_project, of_key) == (None, None):
+        return
+    async with storage.connect() as tx:
+        if of_key is not None:
+            await limits.ensure_queue_room(tx, principal.project_id, of_key, principal.key_id)
+        if of_project is not None:
+            await limits.ensure_queue_room(tx, principal.project_id, of_project)
 
 
 def with_current_agent(

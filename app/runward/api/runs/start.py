@@ -25,6 +25,7 @@ from runward.api.runs.acceptance import (
     with_current_agent,
 )
 from runward.api.runs.answers import make_headers, read_run, render_accepted, wait_and_respond
+from runward.api.runs.concurrency import add_concurrency_groups
 from runward.api.runs.models import Run
 from runward.api.runs.request_models import StartRun
 from runward.api.runs.resolution import ResolvedAgent, resolve_agent
@@ -124,6 +125,7 @@ async def accept(
         ensure_may_define(principal, body.tools)
         resolved = await resolve_agent(storage, registry, principal.project_id, body)
         new = request_key.with_key(build_new_run(principal, body, resolved, body.to_items()))
+        new = await add_concurrency_groups(registry, principal.limits, new, body.session_id)
         session = body.find_session()
         if session is None:
             return await accept_immediately(queue, new)
@@ -178,7 +180,8 @@ def build_new_run(
         continued_from=continued_from,
         priority=body.priority,
         start_at=body.start_at,
-        may_lease=body.start_at is None and not principal.limits.restricts_claims,
+        may_lease=body.start_at is None
+        and not principal.limits.restrict_claims(principal.key_limits),
         needs_current_agent=resolved.version is not None,
     )
 

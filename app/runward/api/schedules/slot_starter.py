@@ -13,6 +13,7 @@ from runward.api.runs.acceptance import (
     with_current_agent,
 )
 from runward.api.runs.cancel import cancel
+from runward.api.runs.concurrency import add_concurrency_groups
 from runward.api.schedules.run_request import build_run, parse_run
 from runward.domain import errors as e
 from runward.domain.errors import AppError, UnavailableError
@@ -27,6 +28,7 @@ from runward.domain.schedules import (
     find_skip_reason,
 )
 from runward.services import Registry, RunQueue, Storage
+from runward.store.access import limits
 from runward.store.access.vault import SecretUnreadableError
 from runward.store.postgres.db import Tx
 from runward.store.runs.queue import NewRun
@@ -89,6 +91,9 @@ class SlotStarter:
             raise UnavailableError(str(error)) from error
         principal = Principal(schedule.project_id, schedule.created_by, "", frozenset())
         new = await build_run(self.storage, self.registry, principal, body)
+        async with self.storage.connect() as tx:
+            stored = await limits.get_limits(tx, schedule.project_id)
+        new = await add_concurrency_groups(self.registry, stored.limits, new, body.session_id)
         waits = bool(open_runs) and schedule.overlap is ScheduleOverlap.QUEUE
         new = replace(new, schedule_id=schedule.id, waits=waits)
         if schedule.overlap is ScheduleOverlap.REPLACE:

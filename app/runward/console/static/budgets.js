@@ -1,11 +1,13 @@
-// The list of budgets, with a bar of the cost in the current period.
+// The list of budgets, with a bar of the usage in the current period.
 
 import { h, fill, text } from "./dom.js";
 import { moment, number, shortId } from "./format.js";
 import { empty, pagedTable } from "./resources.js";
 
-/** @param {unknown} value */
-const dollars = (value) => `$${(number(value) ?? 0).toFixed(2)}`;
+/** @param {any} one @param {"limit" | "spent" | "reserved"} name */
+const amountOf = (one, name) => number(one[`${name}_tokens`]) ?? number(one[`${name}_usd`]) ?? 0;
+/** @param {any} one @param {number} amount */
+const inUnit = (one, amount) => number(one.limit_tokens) === undefined ? `$${amount.toFixed(2)}` : `${amount.toLocaleString("en-US")} tokens`;
 /** @type {Record<string, string>} */
 const AT_LIMIT = { wait: "Runs wait for the next period", ask: "Runs ask a person" };
 
@@ -16,7 +18,7 @@ const AT_LIMIT = { wait: "Runs wait for the next period", ask: "Runs ask a perso
 export function budgets(main) {
   const leaving = new AbortController();
   fill(main, h("h1", null, "Budgets"),
-    h("p", { class: "soft" }, "A budget limits the cost of models for each day or month. To change a budget, use ", h("code", null, "runward budgets update"), "."),
+    h("p", { class: "soft" }, "A budget limits the cost or the tokens of models for each minute, day or month. To change a budget, use ", h("code", null, "runward budgets update"), "."),
     pagedTable({
       path: "v1/budgets",
       caption: "Budgets, newest first",
@@ -31,14 +33,15 @@ export function budgets(main) {
 
 /** @param {any} one */
 function row(one) {
-  const [limit, used] = [number(one.limit_usd) ?? 0, (number(one.spent_usd) ?? 0) + (number(one.reserved_usd) ?? 0)];
+  const limit = amountOf(one, "limit");
+  const [spent, reserved] = [amountOf(one, "spent"), amountOf(one, "reserved")];
   const subject = [one.agent, one.key_id && shortId(one.key_id)].filter(Boolean).join(", ") || "All runs";
   return h("tr", null,
     h("th", { scope: "row" }, text(subject)),
-    h("td", null, h("meter", { min: 0, max: limit, high: 0.8 * limit, value: used, "aria-label": `${dollars(used)} of ${dollars(limit)} spent or reserved` })),
-    h("td", { class: "number", "data-label": "Spent" }, dollars(one.spent_usd)),
-    h("td", { class: "number", "data-label": "Reserved" }, dollars(one.reserved_usd)),
-    h("td", { class: "number", "data-label": "Limit" }, `${dollars(limit)} per ${one.period}`),
+    h("td", null, h("meter", { min: 0, max: limit, high: 0.8 * limit, value: spent + reserved, "aria-label": `${inUnit(one, spent + reserved)} of ${inUnit(one, limit)} spent or reserved` })),
+    h("td", { class: "number", "data-label": "Spent" }, inUnit(one, spent)),
+    h("td", { class: "number", "data-label": "Reserved" }, inUnit(one, reserved)),
+    h("td", { class: "number", "data-label": "Limit" }, `${inUnit(one, limit)} per ${one.period}`),
     h("td", null, AT_LIMIT[one.on_limit] ?? text(one.on_limit)),
     h("td", null, moment(one.period_end)));
 }

@@ -23,7 +23,9 @@ FIELDS: Final[Mapping[Any, EventFields]] = {
     run_data.RunCreatedData: EventFields("agent model tools parent_call_id continued_from"),
     run_data.EmptyData: EventFields(""),
     run_data.RunWaitingData: EventFields("waiting_for"),
-    run_data.BudgetExceededData: EventFields("budget_id limit_usd estimate_usd period_ends_at"),
+    run_data.BudgetExceededData: EventFields(
+        "budget_id limit_usd estimate_usd limit_tokens estimate_tokens period_ends_at"
+    ),
     run_data.RunEndedData: EventFields("error incomplete_details truncated", "output"),
     run_data.RunError: EventFields("code", "message"),
     run_data.IncompleteDetails: EventFields("reason", "message"),

@@ -71,16 +71,20 @@ class RunWaitingData(TypedDict):
 
 @documented
 class BudgetExceededData(TypedDict):
-    """Data of a `budget.exceeded` event."""
+    """Data of a `budget.exceeded` event. It contains the amounts in US dollars or in tokens."""
 
     budget_id: str
     """ID of the budget."""
-    limit_usd: float
+    limit_usd: NotRequired[float]
     """Limit of the budget in US dollars."""
-    estimate_usd: float
+    estimate_usd: NotRequired[float]
     """Estimated cost of the model request in US dollars."""
+    limit_tokens: NotRequired[int]
+    """Limit of the budget in tokens."""
+    estimate_tokens: NotRequired[int]
+    """Estimated input and output tokens of the model request."""
     period_ends_at: str
-    """End of the budget's current period, when the run continues at the latest."""
+    """End of the budget's current period."""
 
 
 @documented

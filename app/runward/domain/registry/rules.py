@@ -1,8 +1,9 @@
 """Rules in CEL, the Common Expression Language: `args.amount > 100 && context.tier != 'gold'`.
 
-A rule reads `args`, `context`, `run` and `tool` and returns true or false. Any other result (a
-missing key, a comparison of a number with a string, a value of another type) is a RuleFailure.
-Callers must then take the safe decision.
+A rule reads `args`, `context`, `run` and `tool` and returns true or false. A concurrency key reads
+the same variables and returns a text, a number, true or false. Any other result (a missing key, a
+comparison of a number with a string, a value of another type) is a RuleFailure. Callers must then
+take the safe decision.
 
 Integers and fractions compare as numbers: `args.amount > 100` is correct for 500 and 500.5.
 Arithmetic between them is an error in CEL; write `double(args.amount) * 1.5 > 100.0` instead.
@@ -15,7 +16,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:  # The process that evaluates rules starts without pydantic.
     from pydantic import JsonValue
@@ -28,6 +29,14 @@ MAX_NESTING: Final = 3
 each other's results."""
 MAX_MESSAGE: Final = 400
 TOO_LARGE: Final = "The rule needs more memory than the limit for rules."
+DECISION: Final = frozenset({"BOOL"})
+CONCURRENCY_KEY: Final = frozenset({"BOOL", "DOUBLE", "INT", "STRING", "UINT"})
+"""CEL types of the results of rules and of concurrency keys."""
+_RESULTS: Final = {
+    DECISION: "A rule must return true or false.",
+    CONCURRENCY_KEY: "A concurrency key must return a string, a number, true or false.",
+}
+RuleValue: TypeAlias = bool | int | float | str
 
 
 class RuleError(ValueError):
@@ -42,13 +51,15 @@ class RuleFailure:
 
 
 class Rule:
-    """A compiled rule. It may be shared between tasks, but not between threads."""
+    """A compiled rule or concurrency key. It may be shared between tasks, but not between
+    threads."""
 
-    def __init__(self, expression: Any, names: frozenset[str]) -> None:
+    def __init__(self, expression: Any, names: frozenset[str], kinds: frozenset[str]) -> None:
         self._expression = expression
         self._names = names
+        self._kinds = kinds
 
-    def evaluate(self, variables: "Mapping[str, JsonValue]") -> bool | RuleFailure:
+    def evaluate(self, variables: "Mapping[str, JsonValue]") -> RuleValue | RuleFailure:
         """Return the result. A missing variable or null counts as an empty object."""
         values = {name: variables.get(name) or {} for name in self._names}
         try:
@@ -58,15 +69,15 @@ class Rule:
             return RuleFailure(_readable(str(error)))
         except MemoryError:
             return RuleFailure(TOO_LARGE)
-        if kind == "BOOL" and isinstance(value, bool):
+        if kind in self._kinds and isinstance(value, RuleValue):
             return value
         if kind == "ERROR":
             return RuleFailure(_readable(str(value)))
-        return RuleFailure(f"The rule returned {kind.lower()}. A rule must return true or false.")
+        return RuleFailure(f"The rule returned {kind.lower()}. {_RESULTS[self._kinds]}")
 
 
-def compile_rule(text: str) -> Rule:
-    """Return a compiled rule. Raises RuleError."""
+def compile_rule(text: str, kinds: frozenset[str] = DECISION) -> Rule:
+    """Return a compiled rule. `kinds`: the types of its results. Raises RuleError."""
     if len(text) > MAX_RULE:
         raise RuleError(f"The rule is longer than {MAX_RULE} characters.")
     cel = _load_cel()
@@ -83,9 +94,9 @@ def compile_rule(text: str) -> Rule:
         raise RuleError(
             f"The rule nests macros such as `all` and `exists` more than {MAX_NESTING} levels deep."
         )
-    if kind not in ("BOOL", "DYN"):
-        raise RuleError(f"The rule returns {kind.lower()}. A rule must return true or false.")
-    return Rule(expression, names)
+    if kind != "DYN" and kind not in kinds:
+        raise RuleError(f"The rule returns {kind.lower()}. {_RESULTS[kinds]}")
+    return Rule(expression, names, kinds)
 
 
 def _load_cel() -> ModuleType:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from runward.domain.ids import KeyId, ProjectId
-from runward.domain.limits import NO_LIMITS, ProjectLimits
+from runward.domain.limits import NO_KEY_LIMITS, NO_LIMITS, KeyLimits, ProjectLimits
 
 
 class Scope(StrEnum):
@@ -43,6 +43,7 @@ class Principal:
     scopes: frozenset[Scope]
     operator: bool = False
     limits: ProjectLimits = NO_LIMITS
+    key_limits: KeyLimits = NO_KEY_LIMITS
     session: bytes | None = field(default=None, repr=False, compare=False)
     """The digest of the console session's token. None: the request contained the key itself."""
     address: str | None = field(default=None, compare=False)

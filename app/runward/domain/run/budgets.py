@@ -1,19 +1,22 @@
-"""Budgets: the estimated cost of a model request, and the changes of a step to budgets.
+"""Budgets: the estimated usage of a model request, and the changes of a step to budgets.
 `runward.domain.run.budget_approvals` creates approvals to exceed a budget."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final, Self, TypeAlias
 from uuid import UUID
+
+from runward.domain.run.response import Usage
 
 DEFAULT_OUTPUT_TOKENS: Final = 4096
 """Estimated output tokens of a request whose run sets no `max_output_tokens`."""
 
 
 class BudgetPeriod(StrEnum):
-    """Period of a budget: a day or a month in UTC."""
+    """Period of a budget: a minute, a day or a month in UTC."""
 
+    MINUTE = "minute"
     DAY = "day"
     MONTH = "month"
 
@@ -26,23 +29,47 @@ class BudgetAction(StrEnum):
     ASK = "ask"
 
 
+class BudgetUnit(StrEnum):
+    """What a budget limits: the cost in US dollars, or the input and output tokens."""
+
+    USD = "usd"
+    TOKENS = "tokens"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The estimated usage of a model request. `cost`: in US dollars, or None if the price is
+    unknown."""
+
+    cost: float | None
+    tokens: int
+
+    def of(self, unit: BudgetUnit) -> float | None:
+        return self.tokens if unit is BudgetUnit.TOKENS else self.cost
+
+
 @dataclass(frozen=True, slots=True)
 class BudgetCharge:
-    """The cost of a model request in US dollars, which replaces the reservation of the claim with
-    this fence. 0 if there was no response."""
+    """The cost of a model request in US dollars and its tokens, which replace the reservation of
+    the claim with this fence. 0 if there was no response."""
 
     fence: int
-    cost: float
+    cost: float = 0.0
+    tokens: int = 0
+
+    def with_usage(self, usage: Usage) -> Self:
+        return replace(self, cost=usage.cost, tokens=usage.input + usage.output)
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetWait:
-    """A budget that has no room for the next model request. `delay`: until the next period.
-    `asks`: whether a person may approve the request."""
+    """A budget that has no room for the next model request. `limit` and `estimate`: in its unit.
+    `delay`: until the next period. `asks`: whether a person may approve the request."""
 
     budget_id: UUID
-    limit_usd: float
-    estimate_usd: float
+    unit: BudgetUnit
+    limit: float
+    estimate: float
     period_ends_at: datetime
     delay: timedelta
     asks: bool = False

@@ -31,7 +31,7 @@ from runward.domain.events.run_data import (
     UsageUpdatedData,
 )
 from runward.domain.ids import CallId, Prefix, format_id
-from runward.domain.run.budgets import BudgetWait, format_period_end
+from runward.domain.run.budgets import BudgetUnit, BudgetWait, format_period_end
 from runward.domain.run.changed_calls import describe_requested_call
 from runward.domain.run.config import AgentConfig, get_inline_tools
 from runward.domain.run.items import HostedCall
@@ -158,12 +158,15 @@ def add_reported_usage(
 
 
 def build_budget_data(wait: BudgetWait) -> BudgetExceededData:
-    return {
+    data: BudgetExceededData = {
         "budget_id": format_id(Prefix.BUDGET, wait.budget_id),
-        "limit_usd": wait.limit_usd,
-        "estimate_usd": round(wait.estimate_usd, 9),
         "period_ends_at": format_period_end(wait),
     }
+    if wait.unit is BudgetUnit.TOKENS:
+        data["limit_tokens"], data["estimate_tokens"] = int(wait.limit), int(wait.estimate)
+    else:
+        data["limit_usd"], data["estimate_usd"] = wait.limit, round(wait.estimate, 9)
+    return data
 
 
 def add_progress(changes: Changes, call: Call, progress: float | None, message: str | None) -> None:

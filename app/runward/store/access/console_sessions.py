@@ -16,7 +16,7 @@ from runward.domain.registry.scopes import Principal
 from runward.store.access import limits
 from runward.store.access.keys import IS_VALID, principal_from_row
 from runward.store.postgres.db import Tx
-from runward.store.postgres.tables import api_keys, console_sessions, project_limits, projects
+from runward.store.postgres.tables import api_keys, console_sessions, projects
 
 LIFETIME: Final = timedelta(hours=12)
 MAX_PER_KEY: Final = 100
@@ -76,15 +76,13 @@ async def get_session(tx: Tx, digests: Sequence[bytes]) -> ConsoleSession | None
             projects.c.name.label("project_name"),
             _session.expires_at.label("session_ends"),
             _key.expires_at.label("key_ends"),
-            *limits.COLUMNS,
         )
         .join_from(console_sessions, api_keys)
         .join(projects, projects.c.id == _key.project_id)
-        .outerjoin(project_limits, limits.of_project(api_keys))
         .where(_session.token_hmac.in_(digests), _session.expires_at > func.clock_timestamp())
         .where(IS_VALID)
     )
-    row = (await tx.execute(query)).one_or_none()
+    row = (await tx.execute(limits.add_limits(query))).one_or_none()
     if row is None:
         return None
     principal = principal_from_row(row, session=row.token_hmac)

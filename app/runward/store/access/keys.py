@@ -5,7 +5,7 @@ import secrets
 import time
 import zlib
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -22,7 +22,7 @@ from runward.store.postgres.columns import RowMapping
 from runward.store.postgres.db import Tx, mint, select_page
 from runward.store.postgres.engine import AsyncEngine
 from runward.store.postgres.project_scope import all_projects
-from runward.store.postgres.tables import api_keys, project_limits, projects
+from runward.store.postgres.tables import api_keys, projects
 
 DEFAULT_PROJECT: Final = ProjectId(UUID(int=0))
 """The project `default`. A key of this project with the scope `admin` belongs to the operator."""
@@ -83,20 +83,19 @@ async def authenticate(tx: Tx, digests: Sequence[bytes]) -> Principal | None:
     used = api_keys.c.last_used_at
     row = (
         await tx.execute(
-            select(
-                api_keys.c.project_id,
-                api_keys.c.id,
-                api_keys.c.name,
-                api_keys.c.scopes,
-                (
-                    used.is_(None)
-                    | (used < func.now() - USE_INTERVAL)
-                    | (api_keys.c.secret_hmac != digests[0])
-                ).label("use_is_due"),
-                *limits.COLUMNS,
+            limits.add_limits(
+                select(
+                    api_keys.c.project_id,
+                    api_keys.c.id,
+                    api_keys.c.name,
+                    api_keys.c.scopes,
+                    (
+                        used.is_(None)
+                        | (used < func.now() - USE_INTERVAL)
+                        | (api_keys.c.secret_hmac != digests[0])
+                    ).label("use_is_due"),
+                ).where(api_keys.c.secret_hmac.in_(digests), IS_VALID)
             )
-            .join_from(api_keys, project_limits, limits.of_project(api_keys), isouter=True)
-            .where(api_keys.c.secret_hmac.in_(digests), IS_VALID)
         )
     ).one_or_none()
     if row is None:
@@ -117,6 +116,7 @@ def principal_from_row(row: Any, session: bytes | None = None) -> Principal:
         scopes,
         operator,
         limits.read_limits(row),
+        limits.read_key_limits(row),
         session,
     )
 
@@ -220,12 +220,8 @@ async def ensure_bootstrap_key(tx: Tx, vault: Vault, *, name: str, secret: str) 
 async def find_invalid_key(tx: Tx, digests: Sequence[bytes]) -> Principal | None:
     """Return the principal of a key that is revoked or expired. `digests`: those of its text under
     each data key."""
-    query = (
-        select(api_keys, *limits.COLUMNS)
-        .outerjoin(project_limits, limits.of_project(api_keys))
-        .where(api_keys.c.secret_hmac.in_(digests), ~IS_VALID)
-    )
-    row = (await tx.execute(query)).one_or_none()
+    query = select(api_keys).where(api_keys.c.secret_hmac.in_(digests), ~IS_VALID)
+    row = (await tx.execute(limits.add_limits(query))).one_or_none()
     return None if row is None else principal_from_row(row)
 
 
@@ -246,6 +242,14 @@ async def get_key(tx: Tx, project_id: UUID, key_id: UUID, *, lock: bool = False)
     query = select(api_keys).where(api_keys.c.project_id == project_id, api_keys.c.id == key_id)
     row = (await tx.execute(query.with_for_update() if lock else query)).one_or_none()
     return None if row is None else _KEY.read(row)
+
+
+async def find_keys(tx: Tx, project_id: UUID, key_ids: Iterable[UUID]) -> set[UUID]:
+    """Return the keys of the project among these, also revoked ones."""
+    query = select(api_keys.c.id).where(
+        api_keys.c.project_id == project_id, api_keys.c.id.in_(list(key_ids))
+    )
+    return set((await tx.execute(query)).scalars())
 
 
 async def revoke_key(tx: Tx, project_id: UUID, key_id: UUID) -> Key | None:

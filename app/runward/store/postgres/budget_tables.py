@@ -15,7 +15,7 @@ from sqlalchemy import (
     Uuid,
 )
 
-from runward.domain.run.budgets import BudgetAction, BudgetPeriod
+from runward.domain.run.budgets import BudgetAction, BudgetPeriod, BudgetUnit
 from runward.store.postgres.columns import (
     NOW,
     TIMESTAMP,
@@ -34,9 +34,12 @@ budgets = Table(
     Column("agent", Text),
     Column("key_id", Uuid),
     Column("period", Text, nullable=False),
+    # The names of the amounts end in `_usd`, because previous versions read them. Their unit is
+    # `unit`, also in the tables below.
+    Column("unit", Text, nullable=False, server_default="usd"),
     Column("limit_usd", Double, nullable=False),
     Column("on_limit", Text, nullable=False, server_default="wait"),
-    # The cost since `period_start`, which is in the past if there was no cost in this period.
+    # The usage since `period_start`, which is in the past if there was none in this period.
     Column("spent_usd", Numeric, nullable=False, server_default="0"),
     # The sum of the budget's reservations.
     Column("reserved_usd", Numeric, nullable=False, server_default="0"),
@@ -45,6 +48,7 @@ budgets = Table(
     Column("updated_at", TIMESTAMP, nullable=False, server_default=NOW),
     PrimaryKeyConstraint("project_id", "id"),
     enum_check("period", BudgetPeriod),
+    enum_check("unit", BudgetUnit),
     enum_check("on_limit", BudgetAction),
     CheckConstraint("agent IS NULL OR key_id IS NULL", name="one_subject"),
     CheckConstraint("limit_usd > 0", name="limit_positive"),

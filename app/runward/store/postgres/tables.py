@@ -45,7 +45,7 @@ from runward.store.postgres.columns import (
     project_column,
     run_foreign_key,
 )
-from runward.store.postgres.limit_tables import project_limits
+from runward.store.postgres.limit_tables import key_limits, project_limits
 from runward.store.postgres.registry_tables import (
     agent_versions,
     agents,
@@ -79,6 +79,7 @@ __all__ = [
     "deployment",
     "erasures",
     "idempotency_keys",
+    "key_limits",
     "late_callbacks",
     "legal_holds",
     "mcp_servers",
@@ -146,6 +147,8 @@ runs = Table(
     # The client's wishes about the start: runs with a higher priority are claimed first.
     Column("priority", SmallInteger, nullable=False, server_default=text("0")),
     Column("start_at", TIMESTAMP),
+    # The groups of runs with the same values of concurrency keys, see `domain.limits`.
+    Column("concurrency_groups", ARRAY(Text)),
     # Changes by anyone other than the worker, and the event log.
     Column("version", BigInteger, nullable=False, server_default=text("0")),
     Column("last_seq", Integer, nullable=False, server_default=text("0")),

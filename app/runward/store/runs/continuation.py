@@ -29,7 +29,7 @@ from runward.store.runs.queue import NewRun
 # toward its limits.
 _READ_STOPPED: Final = text(
     """
-SELECT r.agent, r.agent_version, r.config, r.metadata, r.priority,
+SELECT r.agent, r.agent_version, r.config, r.metadata, r.priority, r.concurrency_groups,
   r.erase_at_end,  r.incomplete_details ->> 'reason' AS reason,
   CASE WHEN r.session_seq IS NOT NULL THEN r.session_id END AS session_id,
   coalesce((SELECT max(i.turn) FROM run_items i
@@ -130,6 +130,7 @@ async def prepare(
         agent_version=row.agent_version,
         continued_from=run_id,
         priority=row.priority,
+        concurrency_groups=row.concurrency_groups,
         erase_at_end=row.erase_at_end,
     )
     return PreparedContinuation(run, session, state.agent)

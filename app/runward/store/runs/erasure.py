@@ -74,8 +74,8 @@ _RUNS: Final = text(
 _ERASE_RUNS: Final = text(
     "UPDATE runs r SET config = CAST(n.config AS json), error = CAST(n.error AS json),"
     " incomplete_details = CAST(n.incomplete AS json), team = '{}', tool_versions = '{}',"
-    " tool_names = NULL, context = NULL, metadata = '{}', shared = NULL, output = NULL,"
-    " output_parsed = NULL, erased_at = clock_timestamp()"
+    " tool_names = NULL, concurrency_groups = NULL, context = NULL, metadata = '{}',"
+    " shared = NULL, output = NULL, output_parsed = NULL, erased_at = clock_timestamp()"
     " FROM unnest(CAST(:ids AS uuid[]), CAST(:configs AS text[]), CAST(:errors AS text[]),"
     " CAST(:incompletes AS text[])) AS n(id, config, error, incomplete)"
     " WHERE r.project_id = :project_id AND r.id = n.id"

@@ -10,7 +10,8 @@ from typing import Final
 from uuid import UUID
 
 SCAN: Final = 1_000
-"""Maximum number of queued runs of a project that a claim reads if agents have limits."""
+"""Maximum number of queued runs of a project that a claim reads if agents, API keys or concurrency
+keys have limits."""
 _IN_QUEUE: Final = "r.status = 'queued' AND r.available_at < 'infinity'"
 """SQL condition of the index `runs_project_queue`: runs that do not wait for another run."""
 # `levels` contains the priorities in the queue of the project, highest first. Only the index
@@ -26,7 +27,8 @@ _QUEUE: Final = f"""
           AND r.priority < v.priority ORDER BY r.priority DESC LIMIT 1) n
     )
     SELECT q.* FROM levels v CROSS JOIN LATERAL (
-      SELECT r.id, r.active_agent FROM runs r WHERE {_IN_QUEUE} AND r.project_id = {{project}}
+      SELECT r.id, r.active_agent, r.created_by, r.concurrency_groups FROM runs r
+      WHERE {_IN_QUEUE} AND r.project_id = {{project}}
         AND (r.priority, r.available_at) >= (v.priority, '-infinity')
         AND (r.priority, r.available_at) <= (v.priority, statement_timestamp())
         AND r.claims < :max_claims AND r.lost_leases < :max_lost
@@ -39,20 +41,37 @@ def _read_queue(project: str, limit: str, lock: str = "") -> str:
     return _QUEUE.format(project=project, limit=limit, lock=lock)
 
 
-# In the order of the queue, the runs whose agents have not reached their limits. Each of them
-# increases the number of running runs of its agent.
+# The groups of a run whose running runs are limited together: its agent, its API key, and its
+# values of concurrency keys. The first character is the kind of the group.
+_GROUPS: Final = (
+    "unnest(ARRAY['a' || {run}.active_agent, 'k' || {run}.created_by]"
+    " || {run}.concurrency_groups) AS g(name)"
+)
+_MAX_OF_GROUP: Final = """CAST(CASE left(g.name, 1)
+      WHEN 'a' THEN l.agents ->> substr(g.name, 2)
+      WHEN 'k' THEN (SELECT CAST(k.running_runs AS text) FROM key_limits k
+        WHERE k.project_id = l.project_id AND k.key_id = CAST(substr(g.name, 2) AS uuid))
+      ELSE l.concurrency_keys -> substr(g.name, 2, 32) ->> 'max' END AS int)"""
+# In the order of the queue, the runs whose groups have room. A run of a full group does not use
+# the room of its other groups.
 _ALLOWED: Final = f"""
-    SELECT x.id FROM (
-      SELECT q.*, row_number() OVER (PARTITION BY q.active_agent ORDER BY q.place) AS number
-      FROM (SELECT q.*, row_number() OVER () AS place
-        FROM ({_read_queue("l.project_id", str(SCAN))}) q) q
-    ) x LEFT JOIN (
-      SELECT r.active_agent, count(*) AS running FROM runs r
-      WHERE r.status = 'in_progress' AND r.project_id = l.project_id GROUP BY r.active_agent
-    ) b ON b.active_agent = x.active_agent
-    WHERE coalesce(x.number + coalesce(b.running, 0) <= CAST(l.agents ->> x.active_agent AS int),
-      true)
-    ORDER BY x.place LIMIT greatest(m.room, 0)"""
+    WITH q AS (SELECT q.*, row_number() OVER () AS place
+      FROM ({_read_queue("l.project_id", str(SCAN))}) q
+    ), running AS (
+      SELECT g.name, count(*) AS number FROM runs r CROSS JOIN LATERAL {_GROUPS.format(run="r")}
+      WHERE r.status = 'in_progress' AND r.project_id = l.project_id GROUP BY g.name
+    ), members AS (
+      SELECT q.id, q.place, g.name, {_MAX_OF_GROUP} - coalesce(b.number, 0) AS room
+      FROM q CROSS JOIN LATERAL {_GROUPS.format(run="q")} LEFT JOIN running b ON b.name = g.name
+    ), waiting AS MATERIALIZED (
+      SELECT id FROM members WHERE room <= 0
+    ), ranked AS (
+      SELECT id, room - row_number() OVER (PARTITION BY name ORDER BY place) AS room
+      FROM members WHERE room > 0 AND id NOT IN (SELECT id FROM waiting)
+    )
+    SELECT q.id FROM q WHERE q.id NOT IN (SELECT id FROM waiting)
+      AND q.id NOT IN (SELECT id FROM ranked WHERE room < 0)
+    ORDER BY q.place LIMIT greatest(m.room, 0)"""
 # `turns` visits the projects with queued runs in the order of their IDs, beginning after the last
 # claim, until enough of them have claimable runs. `shares` contains the number of runs to claim of
 # each project. Only these are locked, so that claims of other workers find the next ones. `claimed`
@@ -83,7 +102,9 @@ RECURSIVE turns AS (
       SELECT CAST(count(*) AS int) FROM (SELECT FROM runs r WHERE r.status = 'in_progress'
         AND r.project_id = l.project_id LIMIT l.running_runs) running)) AS room
   ) m CROSS JOIN LATERAL (
-    SELECT CASE WHEN l.agents IS NOT NULL THEN ARRAY({_ALLOWED}) END AS allowed
+    SELECT CASE WHEN l.agents IS NOT NULL OR l.concurrency_keys IS NOT NULL OR EXISTS (
+      SELECT FROM key_limits k WHERE k.project_id = l.project_id AND k.running_runs IS NOT NULL
+    ) THEN ARRAY({_ALLOWED}) END AS allowed
   ) a CROSS JOIN LATERAL (
     SELECT CASE WHEN a.allowed IS NULL THEN (
       SELECT CAST(count(*) AS int) FROM ({_read_queue("n.project_id", "greatest(m.room, 0)")}) q

@@ -51,6 +51,8 @@ class NewRun:
     schedule_id: UUID | None = None
     priority: int | None = 0
     """None: the priority of the parent run."""
+    concurrency_groups: tuple[str, ...] | None = None
+    """The groups whose running runs are limited together. None: those of the parent run."""
     start_at: datetime | None = None
     may_lease: bool = True
     lease: bool = False
@@ -78,6 +80,7 @@ _ORIGIN: Final = RowMapping(
         "continued_from",
         "schedule_id",
         "priority",
+        "concurrency_groups",
         "start_at",
         "tool_names",
         "erase_at_end",
@@ -106,8 +109,11 @@ _INSERTED: Final = {
     "tool_versions": "coalesce((SELECT json_object_agg(t.name, t.version) FROM tools t"
     " WHERE t.project_id = s.project_id AND t.deleted_at IS NULL"
     " AND t.name = ANY(s.tool_names)), '{}')",
-    "priority": "coalesce(s.priority, (SELECT p.priority FROM runs p"
-    " WHERE p.project_id = s.project_id AND p.id = s.parent_run_id))",
+    **{
+        name: f"coalesce(s.{name}, (SELECT p.{name} FROM runs p"
+        " WHERE p.project_id = s.project_id AND p.id = s.parent_run_id))"
+        for name in ("priority", "concurrency_groups")
+    },
     "available_at": "CASE WHEN s.waits THEN 'infinity'"
     " ELSE greatest(s.start_at, clock_timestamp()) END",
     "fence": "CASE WHEN s.lease THEN 1 ELSE 0 END",
