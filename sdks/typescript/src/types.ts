@@ -16,7 +16,8 @@ export interface paths {
          * @description List runs, newest first. The list contains no child runs unless `parent_run_id` is set. If
          *     the parent run does not exist, the list is empty. With `q`, Runward searches up to 2,000 runs
          *     for each page, so a page can contain fewer runs than `limit`. If `has_more` is true, continue
-         *     with `last_id`.
+         *     with `last_id`. If the deployment has a replica, a search can miss the changes of the last 30
+         *     seconds.
          *
          *     Requires the scope `runs:read` or `runs:write`.
          */
