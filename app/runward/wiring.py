@@ -84,7 +84,6 @@ from runward.tools.webhook.invoker import WebhookInvoker
 async def open_services(settings: Settings, database_url: str) -> AsyncGenerator[Services]:
     async with AsyncExitStack() as stack:
         database = await _open_database(settings, database_url, stack)
-        replica = await _open_replica(settings, database, stack)
         key_ring, vault = await _open_keys(settings, database)
         own_backends: set[int] = set()
         steps = StepWriter(database.pool, settings.lease_seconds, own_backends)
@@ -124,7 +123,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             children=Children(database.pool),
         )
         yield Services(
-            storage=Storage(database, vault, replica),
+            storage=Storage(database, vault, await _open_replica(settings, database, stack)),
             key_ring=key_ring,
             access=_build_access(database, vault, settings.base_url),
             retention=_build_retention(settings),
