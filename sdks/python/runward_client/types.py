@@ -1042,9 +1042,13 @@ class ConcurrencyInput(TypedDict):
 
 
 class ConcurrencyLimit(TypedDict):
-    """The maximum number of running runs of one agent, or with the same value of a key."""
+    """The maximum number of running runs of one agent, that can call one tool, or with the same
+    value of a key. Exactly one of `agent`, `tool` and `key` must be set."""
     agent: NotRequired[str | None]
     """Name of the agent. It does not have to be registered yet."""
+    tool: NotRequired[str | None]
+    """Name of a tool. The limit applies to runs whose agents have this tool, whether or not they
+    call it."""
     key: NotRequired[str | None]
     """CEL expression that returns a string, a number, true or false, such as
     `run.metadata.customer`. Runs with the same value are limited together. The expression can
@@ -1056,9 +1060,13 @@ class ConcurrencyLimit(TypedDict):
 
 
 class ConcurrencyLimitInput(TypedDict):
-    """The maximum number of running runs of one agent, or with the same value of a key."""
+    """The maximum number of running runs of one agent, that can call one tool, or with the same
+    value of a key. Exactly one of `agent`, `tool` and `key` must be set."""
     agent: NotRequired[str | None]
     """Name of the agent. It does not have to be registered yet."""
+    tool: NotRequired[str | None]
+    """Name of a tool. The limit applies to runs whose agents have this tool, whether or not they
+    call it."""
     key: NotRequired[str | None]
     """CEL expression that returns a string, a number, true or false, such as
     `run.metadata.customer`. Runs with the same value are limited together. The expression can
@@ -3443,8 +3451,8 @@ class ProjectLimits(TypedDict):
     event_streams: int | None
     """Maximum number of event streams that the project can have open in one process."""
     concurrency: list[ConcurrencyLimit]
-    """Limits for single agents in the order of their names, and then for runs with the same
-    value of a key."""
+    """Limits for single agents and single tools in the order of their names, and then for runs
+    with the same value of a key."""
     keys: list[KeyLimits]
     """Limits of single API keys, in the order of their IDs."""
     updated_at: str | None
@@ -3510,8 +3518,9 @@ class PutProjectLimits(TypedDict):
     """Maximum number of event streams that the project can have open in one process. Further
     streams are rejected with 429 `too_many_requests`."""
     concurrency: NotRequired[list[ConcurrencyLimitInput]]
-    """Limits for single agents and for runs with the same value of a key: up to 100, of which up
-    to 10 can have keys. They apply together with `running_runs`. Default: an empty list."""
+    """Limits for single agents, for single tools, and for runs with the same value of a key: up
+    to 100, of which up to 10 can have keys. They apply together with `running_runs`. Default:
+    an empty list."""
     keys: NotRequired[list[KeyLimitsInput]]
     """Limits of single API keys, up to 1,000. They apply together with the limits of the
     project. Default: an empty list."""

@@ -4187,10 +4187,18 @@ export interface components {
              */
             serial?: boolean;
         };
-        /** @description The maximum number of running runs of one agent, or with the same value of a key. */
+        /**
+         * @description The maximum number of running runs of one agent, that can call one tool, or with the same
+         *     value of a key. Exactly one of `agent`, `tool` and `key` must be set.
+         */
         ConcurrencyLimit: {
             /** @description Name of the agent. It does not have to be registered yet. */
             agent?: string | null;
+            /**
+             * @description Name of a tool. The limit applies to runs whose agents have this tool, whether or not they
+             *     call it.
+             */
+            tool?: string | null;
             /**
              * @description CEL expression that returns a string, a number, true or false, such as
              *     `run.metadata.customer`. Runs with the same value are limited together. The expression can use
@@ -4201,10 +4209,18 @@ export interface components {
             /** @description Maximum number of these runs that run at the same time. */
             max: number;
         };
-        /** @description The maximum number of running runs of one agent, or with the same value of a key. */
+        /**
+         * @description The maximum number of running runs of one agent, that can call one tool, or with the same
+         *     value of a key. Exactly one of `agent`, `tool` and `key` must be set.
+         */
         ConcurrencyLimitInput: {
             /** @description Name of the agent. It does not have to be registered yet. */
             agent?: string | null;
+            /**
+             * @description Name of a tool. The limit applies to runs whose agents have this tool, whether or not they
+             *     call it.
+             */
+            tool?: string | null;
             /**
              * @description CEL expression that returns a string, a number, true or false, such as
              *     `run.metadata.customer`. Runs with the same value are limited together. The expression can use
@@ -8393,11 +8409,13 @@ export interface components {
          *       "concurrency": [
          *         {
          *           "agent": "clerk",
+         *           "tool": null,
          *           "key": null,
          *           "max": 2
          *         },
          *         {
          *           "agent": null,
+         *           "tool": null,
          *           "key": "context.customer",
          *           "max": 1
          *         }
@@ -8430,8 +8448,8 @@ export interface components {
             /** @description Maximum number of event streams that the project can have open in one process. */
             event_streams: number | null;
             /**
-             * @description Limits for single agents in the order of their names, and then for runs with the same value
-             *     of a key.
+             * @description Limits for single agents and single tools in the order of their names, and then for runs with
+             *     the same value of a key.
              */
             concurrency: components["schemas"]["ConcurrencyLimit"][];
             /** @description Limits of single API keys, in the order of their IDs. */
@@ -8575,8 +8593,8 @@ export interface components {
              */
             event_streams?: number | null;
             /**
-             * @description Limits for single agents and for runs with the same value of a key: up to 100, of which up to
-             *     10 can have keys. They apply together with `running_runs`. Default: an empty list.
+             * @description Limits for single agents, for single tools, and for runs with the same value of a key: up to
+             *     100, of which up to 10 can have keys. They apply together with `running_runs`. Default: an empty list.
              * @default []
              */
             concurrency?: components["schemas"]["ConcurrencyLimitInput"][];
