@@ -211,6 +211,8 @@ class Settings(BaseSettings):
         tuple[SecretKey, ...], NoDecode, BeforeValidator(_split_commas)
     ] = ()
     """Other secret keys, comma-separated, that still decrypt the data keys."""
+    trusted_proxies: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_split_commas)] = ()
+    """CIDRs of reverse proxies, comma-separated, whose header X-Forwarded-For is trusted."""
     allow_private_targets: Annotated[
         tuple[Network, ...], NoDecode, BeforeValidator(_split_commas)
     ] = ()
