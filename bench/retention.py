@@ -28,7 +28,7 @@ from runward.store.postgres.db import open_database
 from runward.worker.cleaner import Cleaner
 
 LIMITS: Final = RetentionLimits({DataClass.RUNS: 1, DataClass.EVENTS: 1}, {})
-MAX_SECONDS: Final = 600
+MAX_SECONDS: Final = 1_800
 """The cleaner stops after this time."""
 CLIENTS: Final = 4
 SAMPLE_SECONDS: Final = 0.02

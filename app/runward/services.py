@@ -44,6 +44,7 @@ from runward.store.live.carried import CommittedEvents
 from runward.store.live.feed import Feed
 from runward.store.live.followers import Follower
 from runward.store.postgres.db import Database, Tx, open_database
+from runward.store.postgres.replica import ReplicaReader
 from runward.store.postgres.shared_queries import SharedQueries
 from runward.store.registry.agents import RegisteredAgent
 from runward.store.runs.backlog import Backlog, BacklogReader
@@ -63,11 +64,12 @@ T = TypeVar("T")
 class Storage:
     """The database, and the keys of values that are stored encrypted in it."""
 
-    def __init__(self, database: Database, vault: Vault) -> None:
+    def __init__(self, database: Database, vault: Vault, replica: Database | None = None) -> None:
         self.database = database
         self.vault = vault
         self.autocommit = database.autocommit
         self._backlog = BacklogReader(database.autocommit)
+        self._reader = ReplicaReader(database.autocommit, replica and replica.autocommit)
 
     async def read_backlog(self) -> Backlog | None:
         """Return the unfinished work of the deployment, or None if the database is unavailable."""
@@ -77,6 +79,11 @@ class Storage:
         """Open a connection on which each statement is a transaction of its own: for reads, and
         for a write of one statement."""
         return self.autocommit.connect()
+
+    async def read_lagging(self, query: Callable[[Tx], Awaitable[T]]) -> T:
+        """Return the result of a query that may be long, and whose data may be some seconds
+        old."""
+        return await self._reader.read(query)
 
     def begin(self) -> AbstractAsyncContextManager[Tx]:
         """Open a transaction. It is committed at the end, and rolled back after an error."""

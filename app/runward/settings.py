@@ -211,6 +211,8 @@ class Settings(BaseSettings):
         tuple[SecretKey, ...], NoDecode, BeforeValidator(_split_commas)
     ] = ()
     """Other secret keys, comma-separated, that still decrypt the data keys."""
+    trusted_proxies: Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_split_commas)] = ()
+    """CIDRs of reverse proxies, comma-separated, whose header X-Forwarded-For is trusted."""
     allow_private_targets: Annotated[
         tuple[Network, ...], NoDecode, BeforeValidator(_split_commas)
     ] = ()
@@ -250,6 +252,8 @@ class Settings(BaseSettings):
     """Whether DATABASE_URL leads through PgBouncer in transaction mode; see also LISTEN_URL."""
     listen_url: SecretStr | None = None
     """A direct address of the same database for LISTEN, where DATABASE_URL is PgBouncer's."""
+    replica_url: SecretStr | None = None
+    """Address of a standby of the same database, for reads that may lag."""
     plugins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_commas)] = ()
     """Modules with tools in Python, comma-separated: `package.module` or `package.module:name`.
     Installed packages with an entry point in the group `runward.tools` are loaded anyway."""

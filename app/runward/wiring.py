@@ -50,7 +50,7 @@ from runward.store.data_keys.key_ring import KeyRing
 from runward.store.data_keys.secret_keys import open_providers
 from runward.store.live.feed import Feed
 from runward.store.live.relay import Relay
-from runward.store.postgres import row_security
+from runward.store.postgres import project_scope, row_security
 from runward.store.postgres.db import (
     Database,
     check_address,
@@ -58,6 +58,7 @@ from runward.store.postgres.db import (
     open_database,
     retry_on_outage,
 )
+from runward.store.postgres.replica import CONNECTIONS
 from runward.store.registry import mcp_credentials, mcp_servers
 from runward.store.registry.mcp_credentials import StoredRefreshTokens
 from runward.store.runs.gate import GroupCommit
@@ -122,7 +123,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
             children=Children(database.pool),
         )
         yield Services(
-            storage=Storage(database, vault),
+            storage=Storage(database, vault, await _open_replica(settings, database, stack)),
             key_ring=key_ring,
             access=_build_access(database, vault, settings.base_url),
             retention=_build_retention(settings),
@@ -206,6 +207,20 @@ async def _open_database(settings: Settings, url: str, stack: AsyncExitStack) ->
     if settings.listen_url:  # leases are renewed there
         await check_address(settings.listen_url.get_secret_value(), "RUNWARD_LISTEN_URL")
     return database
+
+
+async def _open_replica(
+    settings: Settings, database: Database, stack: AsyncExitStack
+) -> Database | None:
+    """Return the connections to the replica. Nothing is read, because Runward also works without
+    it."""
+    if settings.replica_url is None:
+        return None
+    replica = open_database(settings.replica_url.get_secret_value(), pool_size=CONNECTIONS)
+    stack.push_async_callback(replica.close)
+    if project_scope.restricts_connections(database.pool):
+        project_scope.restrict_connections(replica.pool)
+    return replica
 
 
 async def _open_keys(settings: Settings, database: Database) -> tuple[KeyRing, Vault]:

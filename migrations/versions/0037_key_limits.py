@@ -1,4 +1,4 @@
-"""Limits of API keys, event streams of projects, and concurrency keys
+"""Limits of API keys, event streams and tools, and concurrency keys
 
 This migration only expands the schema, so that the previous version still runs on it.
 """
@@ -19,6 +19,7 @@ NOW = sa.text("clock_timestamp()")
 def upgrade() -> None:
     op.add_column("runs", sa.Column("concurrency_groups", postgresql.ARRAY(sa.Text)))
     op.add_column("project_limits", sa.Column("event_streams", sa.Integer))
+    op.add_column("project_limits", sa.Column("tools", postgresql.JSONB))
     op.add_column("project_limits", sa.Column("concurrency_keys", postgresql.JSONB))
     op.create_table(
         "key_limits",

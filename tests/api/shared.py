@@ -12,9 +12,12 @@ from tests.support.services.service import BOOTSTRAP_KEY, Service
 from tests.support.tools.server import ToolServer
 
 PRICE = {"input": 1000, "output": 2000, "cached_input": 500}
+TRUSTED_PROXY = "127.0.0.2"
+"""An address from which a test can connect like a reverse proxy."""
 ENV = {
     "RUNWARD_MODEL_PRICES": json.dumps({"openai:priced-*": PRICE}),
     "RUNWARD_MCP_COMMANDS": sys.executable,
+    "RUNWARD_TRUSTED_PROXIES": TRUSTED_PROXY,
 }
 """An answer of a model named `priced` costs 0.085 US dollars."""
 

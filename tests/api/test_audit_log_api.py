@@ -12,8 +12,9 @@ from runward.domain.audit import AuditAction, verify_chain
 from tests.api.contract import Operation
 from tests.api.furnished import BODIES, furnish
 from tests.api.project import ALL_SCOPES, CheckedClient, Project, Running, call
+from tests.api.shared import TRUSTED_PROXY
 from tests.api.test_console_api import SESSION, WRITE
-from tests.api.test_mcp_login_api import register
+from tests.api.test_mcp_login_api import log_in, register
 from tests.support.mcp.oauth_server import ProtectedServer
 from tests.support.mcp.server import McpServer
 from tests.support.models.chat_server import calls, text
@@ -337,22 +338,66 @@ def test_signing_in_and_out_of_the_console_is_recorded(project: Project) -> None
     ]
 
 
-def test_a_refused_sign_in_with_a_key_of_the_project_is_recorded(project: Project) -> None:
+def test_refused_sign_ins_with_a_key_of_the_project_are_recorded_once_a_minute(
+    project: Project,
+) -> None:
     client = project.key("admin")
     revoked = project.new_key("runs:read")
     client.call("DELETE", f"/v1/keys/{revoked['id']}")
     number = client.call("GET", HEAD)["number"]
     url = project.running.service.url
-    with httpx2.Client(base_url=url, headers=WRITE, trust_env=False, timeout=20) as browser:
-        statuses = [
-            browser.post(SESSION, json={"key": one}).status_code
-            for one in (revoked["key"], f"{revoked['key']}x")
-        ]
-    assert statuses == [401, 401]
+    with (
+        httpx2.Client(base_url=url, headers=WRITE, trust_env=False, timeout=20) as browser,
+        ThreadPoolExecutor(8) as pool,
+    ):
+
+        def sign_in(key: str) -> int:
+            return browser.post(SESSION, json={"key": key}).status_code
+
+        sent = [f"{revoked['key']}x", *[revoked["key"]] * 20]
+        assert set(pool.map(sign_in, sent)) == {401}
     [entry] = read_log(client, f"{EXPORT}?after={number}")
     assert entry["action"] == AuditAction.CONSOLE_SESSION_REFUSED
     assert (entry["actor"]["id"], entry["ip_address"]) == (revoked["id"], HERE)
     assert entry["resource"]["id"] == revoked["id"]
+
+
+def test_a_completed_login_to_an_mcp_server_has_its_starter_as_the_actor(
+    project: Project, server: ProtectedServer
+) -> None:
+    register(project, server)
+    assert log_in(project).status_code == 200
+    started, completed, _ = read_log(project.key("admin"))[-3:]
+    assert (started["action"], completed["action"]) == (
+        AuditAction.MCP_SERVER_LOGIN_STARTED,
+        AuditAction.MCP_SERVER_LOGGED_IN,
+    )
+    assert (completed["actor"], completed["resource"]) == (started["actor"], started["resource"])
+    assert completed["ip_address"] == HERE
+    assert completed["request_id"] != started["request_id"]
+
+
+@pytest.mark.parametrize(
+    ("connection", "forwarded", "shown"),
+    [
+        (TRUSTED_PROXY, "203.0.113.7", "203.0.113.7"),
+        (TRUSTED_PROXY, "198.51.100.1, 203.0.113.7", "203.0.113.7"),
+        (TRUSTED_PROXY, f"198.51.100.1, 203.0.113.7, {TRUSTED_PROXY}", "203.0.113.7"),
+        (TRUSTED_PROXY, "no address", None),
+        (TRUSTED_PROXY, "", TRUSTED_PROXY),
+        (HERE, "203.0.113.7", HERE),
+    ],
+)
+def test_only_a_trusted_proxy_names_the_address_of_the_client(
+    project: Project, connection: str, forwarded: str, shown: str | None
+) -> None:
+    made = project.new_key("admin", "tools:write")
+    headers = {"Authorization": f"Bearer {made['key']}", "X-Forwarded-For": forwarded}
+    url = f"{project.running.service.url}/v1/secrets/token"
+    transport = httpx2.HTTPTransport(local_address=connection)
+    with httpx2.Client(transport=transport, headers=headers, timeout=20) as client:
+        assert client.put(url, json={"value": "x"}).status_code == 201
+    assert read_log(project.client_of(made["key"]))[-1]["ip_address"] == shown
 
 
 # -- reading --------------------------------------------------------------------------------------

@@ -47,13 +47,20 @@ def put(project: Project, **limits: Any) -> CheckedClient:
 def test_limits_are_replaced_as_a_whole(project: Project) -> None:
     admin = project.key("admin")
     assert admin.call("GET", "/v1/limits") == {**NONE, "updated_at": None}
-    given = [{"key": CUSTOMER, "max": 3}, {"agent": "b", "max": 2}, {"agent": "a", "max": 1}]
+    given = [
+        {"key": CUSTOMER, "max": 3},
+        {"tool": "pay", "max": 4},
+        {"agent": "b", "max": 2},
+        {"agent": "a", "max": 1},
+    ]
     key_id = project.new_key("runs:read")["id"]
     keys = [{"key_id": key_id, "event_streams": 4}]
     made = admin.call("PUT", "/v1/limits", {"event_streams": 5, "concurrency": given, "keys": keys})
     shown = {
         "event_streams": 5,
-        "concurrency": [{"agent": None, "key": None, **one} for one in reversed(given)],
+        "concurrency": [
+            {"agent": None, "tool": None, "key": None, **one} for one in reversed(given)
+        ],
         "keys": [{**NO_KEY_LIMITS, **keys[0]}],
     }
     assert made == {**NONE, **shown, "updated_at": made["updated_at"]}
@@ -74,6 +81,8 @@ def test_limits_are_replaced_as_a_whole(project: Project) -> None:
         ({"concurrency": [{"agent": f"a{n}", "max": 1} for n in range(101)]}, "concurrency"),
         ({"concurrency": [{"max": 1}]}, "concurrency.0"),
         ({"concurrency": [{"agent": "a", "key": "'b'", "max": 1}]}, "concurrency.0"),
+        ({"concurrency": [{"agent": "a", "tool": "b", "max": 1}]}, "concurrency.0"),
+        ({"concurrency": [{"tool": "b", "max": 1}] * 2}, "concurrency"),
         ({"concurrency": [{"key": "run.", "max": 1}]}, "concurrency.0.key"),
         ({"concurrency": [{"key": "[1]", "max": 1}]}, "concurrency.0.key"),
         ({"concurrency": [{"key": f"'{n}'", "max": 1} for n in range(11)]}, "concurrency"),
@@ -189,6 +198,23 @@ def test_errors_count_and_show_the_limit_and_other_keys_share_it(limited: Projec
 def test_a_project_without_a_limit_has_no_headers(project: Project) -> None:
     response = put(project).request("GET", "/v1/runs")
     assert not [name for name in response.headers if name.startswith("ratelimit")]
+
+
+def test_the_running_runs_with_a_tool_are_limited(project: Project) -> None:
+    hold = Hold()
+    model = project.script(Answer(text="one", hold=hold), text("two"))
+    for tool in ("pay", "look"):
+        project.tool(tool)
+    client = put(project, concurrency=[{"tool": "pay", "max": 1}])
+    first = client.start_run(model=model, tools=["pay", "look"])
+    hold.arrived()
+    second = client.start_run(model=model, tools=["pay"])
+    other = client.start_run(model="offline:rules", tools=["look"])
+    client.settle(other["id"], timeout=PATIENCE_SECONDS)
+    assert client.get_run(second["id"])["status"] == "queued"
+    hold.release()
+    for run in (first, second):
+        client.settle(run["id"], timeout=PATIENCE_SECONDS)
 
 
 # Limits of single keys.

@@ -8,6 +8,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from runward.api.http.models import KEY_ID
 from runward.api.openapi.examples import METRICS
 from tests.api.furnished import furnish_webhook
 from tests.api.project import ALL_SCOPES, Project, Running, call
@@ -124,6 +125,10 @@ def budget(project: Project) -> Found:
     return {"{budget_id}": made["id"]}
 
 
+def limited_key(project: Project) -> Found:
+    return {KEY_ID: project.new_key("runs:read")["id"]}
+
+
 DIGEST = DOCUMENT["components"]["examples"]["Approval"]["value"]["digest"]
 RUN_ID = DOCUMENT["components"]["examples"]["Run"]["value"]["id"]
 SESSION_ID = DOCUMENT["components"]["examples"]["Session"]["value"]["id"]
@@ -150,6 +155,7 @@ BEFORE: Mapping[str, Callable[[Project], Found]] = {
     "create_schedule": clerk,
     "update_schedule": schedule,
     "update_budget": budget,
+    "put_limits": limited_key,
 }
 WITH_EVERY_SCOPE = (
     *("create_key", "create_webhook_endpoint", "update_webhook_endpoint"),

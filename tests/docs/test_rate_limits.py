@@ -14,8 +14,9 @@ def test_rate_limits(project: Project, tmp_path: Path) -> None:
         assert page.http()["start_at"] == "2026-06-01T06:00:00Z"
         limits = page.http()
         assert limits["concurrency"] == [
-            {"agent": "clerk", "key": None, "max": 2},
-            {"agent": None, "key": "run.metadata.customer", "max": 1},
+            {"agent": "clerk", "tool": None, "key": None, "max": 2},
+            {"agent": None, "tool": "refund", "key": None, "max": 5},
+            {"agent": None, "tool": None, "key": "run.metadata.customer", "max": 1},
         ]
         # The limits that belong to the first key may be two seconds old.
         headers = project.key("runs:read").request("GET", "/v1/runs").headers

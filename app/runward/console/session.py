@@ -117,12 +117,12 @@ async def _record(tx: Tx, request: Request, principal: Principal, action: AuditA
 
 
 async def _record_refusal(request: Request, storage: Storage, key: str) -> None:
-    """Record that somebody tried to sign in with a revoked or expired key. An unknown key belongs
-    to no project."""
+    """Record that somebody tried to sign in with a revoked or expired key, at most once a minute
+    for each key. An unknown key belongs to no project."""
     vault = storage.vault
     async with storage.begin() as tx:
         principal = await keys.find_invalid_key(tx, vault.key_digests(key))
-        if principal is not None:
+        if principal is not None and not await audit.is_refusal_recorded(tx, principal):
             await _record(tx, request, principal, AuditAction.CONSOLE_SESSION_REFUSED)
 
 

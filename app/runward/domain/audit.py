@@ -61,6 +61,7 @@ class AuditAction(StrEnum):
     MCP_SERVER_REFRESHED = "mcp_server.refreshed"
     MCP_SERVER_DELETED = "mcp_server.deleted"
     MCP_SERVER_LOGIN_STARTED = "mcp_server.login_started"
+    MCP_SERVER_LOGGED_IN = "mcp_server.logged_in"
     MCP_SERVER_LOGGED_OUT = "mcp_server.logged_out"
     POLICY_UPDATED = "policy.updated"
     PROJECT_CREATED = "project.created"

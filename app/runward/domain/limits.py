@@ -22,21 +22,22 @@ class KeyLimits:
 @dataclass(frozen=True, slots=True)
 class ProjectLimits:
     """Limits of a project. None: no limit. `agents`: the maximum number of running runs of single
-    agents. `concurrency_keys`: the maximum number of running runs with the same value, by the CEL
-    expression of the value."""
+    agents. `tools`: of running runs that can call single tools. `concurrency_keys`: of running runs
+    with the same value, by the CEL expression of the value."""
 
     running_runs: int | None = None
     queued_runs: int | None = None
     requests_per_minute: int | None = None
     event_streams: int | None = None
     agents: Mapping[str, int] = field(default_factory=dict[str, int], hash=False)
+    tools: Mapping[str, int] = field(default_factory=dict[str, int], hash=False)
     concurrency_keys: Mapping[str, int] = field(default_factory=dict[str, int], hash=False)
 
     def restrict_claims(self, key: KeyLimits) -> bool:
         """Return whether a run that this API key starts may have to wait although a worker is
         free."""
         totals = (self.running_runs, key.running_runs)
-        return bool(self.agents or self.concurrency_keys) or totals != (None, None)
+        return bool(self.agents or self.tools or self.concurrency_keys) or totals != (None, None)
 
 
 NO_LIMITS = ProjectLimits()

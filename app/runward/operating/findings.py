@@ -31,6 +31,7 @@ from runward.store.postgres.db import (
     read_clock,
 )
 from runward.store.postgres.embedded_home import EmbeddedError
+from runward.store.postgres.replica import MAX_LAG, is_current
 from runward.store.readiness import UnmigratedDatabaseError
 from runward.store.registry import tool_registry
 from runward.store.registry.tool_registry import WebhookToolAddress
@@ -253,6 +254,8 @@ async def _check_reachable(
     async with database.pool.connect() as tx:
         if await row_security.is_enabled(tx):
             yield await check_row_security(tx)
+        if settings.replica_url is not None:
+            yield await check_replica(settings.replica_url.get_secret_value())
         known = await tool_registry.list_webhook_tools(tx, MAX_TOOLS)
     async for finding in _check_tools(settings, known):
         yield finding
@@ -275,6 +278,22 @@ async def check_row_security(tx: Tx) -> Finding:
             row_security.BYPASS_HINT,
         )
     return Finding(name, "ok", "PostgreSQL restricts each connection to the rows of one project")
+
+
+async def check_replica(url: str) -> Finding:
+    replica = open_database(url, pool_size=1)
+    hint = "Check RUNWARD_REPLICA_URL, and the replication of the server."
+    try:
+        async with replica.autocommit.connect() as tx:
+            current = await is_current(tx)
+    except DATABASE_ERRORS as error:
+        return Finding("replica", "warn", f"does not answer: {describe_error(error)}", hint)
+    finally:
+        await replica.close()
+    if current:
+        return Finding("replica", "ok", "the standby has replayed the commits of the last seconds")
+    lag = f"has replayed no commit of the last {MAX_LAG.seconds} seconds"
+    return Finding("replica", "warn", f"is no standby, or {lag}. The primary is read instead", hint)
 
 
 async def _check_clock(tx: Tx) -> Finding:

@@ -1042,9 +1042,13 @@ class ConcurrencyInput(TypedDict):
 
 
 class ConcurrencyLimit(TypedDict):
-    """The maximum number of running runs of one agent, or with the same value of a key."""
+    """The maximum number of running runs of one agent, that can call one tool, or with the same
+    value of a key. Exactly one of `agent`, `tool` and `key` must be set."""
     agent: NotRequired[str | None]
     """Name of the agent. It does not have to be registered yet."""
+    tool: NotRequired[str | None]
+    """Name of a tool. The limit applies to runs whose agents have this tool, whether or not they
+    call it."""
     key: NotRequired[str | None]
     """CEL expression that returns a string, a number, true or false, such as
     `run.metadata.customer`. Runs with the same value are limited together. The expression can
@@ -1056,9 +1060,13 @@ class ConcurrencyLimit(TypedDict):
 
 
 class ConcurrencyLimitInput(TypedDict):
-    """The maximum number of running runs of one agent, or with the same value of a key."""
+    """The maximum number of running runs of one agent, that can call one tool, or with the same
+    value of a key. Exactly one of `agent`, `tool` and `key` must be set."""
     agent: NotRequired[str | None]
     """Name of the agent. It does not have to be registered yet."""
+    tool: NotRequired[str | None]
+    """Name of a tool. The limit applies to runs whose agents have this tool, whether or not they
+    call it."""
     key: NotRequired[str | None]
     """CEL expression that returns a string, a number, true or false, such as
     `run.metadata.customer`. Runs with the same value are limited together. The expression can
@@ -3443,8 +3451,8 @@ class ProjectLimits(TypedDict):
     event_streams: int | None
     """Maximum number of event streams that the project can have open in one process."""
     concurrency: list[ConcurrencyLimit]
-    """Limits for single agents in the order of their names, and then for runs with the same
-    value of a key."""
+    """Limits for single agents and single tools in the order of their names, and then for runs
+    with the same value of a key."""
     keys: list[KeyLimits]
     """Limits of single API keys, in the order of their IDs."""
     updated_at: str | None
@@ -3510,8 +3518,9 @@ class PutProjectLimits(TypedDict):
     """Maximum number of event streams that the project can have open in one process. Further
     streams are rejected with 429 `too_many_requests`."""
     concurrency: NotRequired[list[ConcurrencyLimitInput]]
-    """Limits for single agents and for runs with the same value of a key: up to 100, of which up
-    to 10 can have keys. They apply together with `running_runs`. Default: an empty list."""
+    """Limits for single agents, for single tools, and for runs with the same value of a key: up
+    to 100, of which up to 10 can have keys. They apply together with `running_runs`. Default:
+    an empty list."""
     keys: NotRequired[list[KeyLimitsInput]]
     """Limits of single API keys, up to 1,000. They apply together with the limits of the
     project. Default: an empty list."""
@@ -7591,7 +7600,7 @@ and `responded`: a person has decided. `expired`: nobody decided in time. `cance
 run ended first. `superseded`: the tool changed, and Runward created a new approval. Later
 versions may add values."""
 
-AuditAction: TypeAlias = "Literal['agent.created', 'agent.updated', 'agent.deleted', 'approval.approved', 'approval.edited', 'approval.rejected', 'approval.responded', 'budget.created', 'budget.updated', 'budget.deleted', 'console_session.created', 'console_session.refused', 'console_session.deleted', 'erasure.created', 'key.created', 'key.revoked', 'legal_hold.created', 'legal_hold.updated', 'legal_hold.deleted', 'limits.updated', 'mcp_server.created', 'mcp_server.updated', 'mcp_server.refreshed', 'mcp_server.deleted', 'mcp_server.login_started', 'mcp_server.logged_out', 'policy.updated', 'project.created', 'retention.updated', 'run.cancelled', 'run.erased', 'schedule.created', 'schedule.updated', 'schedule.deleted', 'secret.created', 'secret.updated', 'secret.deleted', 'session.deleted', 'session.item_deleted', 'signing_secret.rotated', 'tool.created', 'tool.updated', 'tool.deleted', 'tool.secret_rotated', 'tool_call.resolved', 'webhook_endpoint.created', 'webhook_endpoint.updated', 'webhook_endpoint.deleted', 'webhook_endpoint.secret_rotated']"
+AuditAction: TypeAlias = "Literal['agent.created', 'agent.updated', 'agent.deleted', 'approval.approved', 'approval.edited', 'approval.rejected', 'approval.responded', 'budget.created', 'budget.updated', 'budget.deleted', 'console_session.created', 'console_session.refused', 'console_session.deleted', 'erasure.created', 'key.created', 'key.revoked', 'legal_hold.created', 'legal_hold.updated', 'legal_hold.deleted', 'limits.updated', 'mcp_server.created', 'mcp_server.updated', 'mcp_server.refreshed', 'mcp_server.deleted', 'mcp_server.login_started', 'mcp_server.logged_in', 'mcp_server.logged_out', 'policy.updated', 'project.created', 'retention.updated', 'run.cancelled', 'run.erased', 'schedule.created', 'schedule.updated', 'schedule.deleted', 'secret.created', 'secret.updated', 'secret.deleted', 'session.deleted', 'session.item_deleted', 'signing_secret.rotated', 'tool.created', 'tool.updated', 'tool.deleted', 'tool.secret_rotated', 'tool_call.resolved', 'webhook_endpoint.created', 'webhook_endpoint.updated', 'webhook_endpoint.deleted', 'webhook_endpoint.secret_rotated']"
 """What happened: the type of the resource, and a verb."""
 
 AuthMethod: TypeAlias = "Literal['client_secret_basic', 'client_secret_post']"

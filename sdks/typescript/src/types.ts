@@ -16,7 +16,8 @@ export interface paths {
          * @description List runs, newest first. The list contains no child runs unless `parent_run_id` is set. If
          *     the parent run does not exist, the list is empty. With `q`, Runward searches up to 2,000 runs
          *     for each page, so a page can contain fewer runs than `limit`. If `has_more` is true, continue
-         *     with `last_id`.
+         *     with `last_id`. If the deployment has a replica, a search can miss the changes of the last 30
+         *     seconds.
          *
          *     Requires the scope `runs:read` or `runs:write`.
          */
@@ -3006,7 +3007,7 @@ export interface components {
          * @description What happened: the type of the resource, and a verb.
          * @enum {string}
          */
-        AuditAction: "agent.created" | "agent.updated" | "agent.deleted" | "approval.approved" | "approval.edited" | "approval.rejected" | "approval.responded" | "budget.created" | "budget.updated" | "budget.deleted" | "console_session.created" | "console_session.refused" | "console_session.deleted" | "erasure.created" | "key.created" | "key.revoked" | "legal_hold.created" | "legal_hold.updated" | "legal_hold.deleted" | "limits.updated" | "mcp_server.created" | "mcp_server.updated" | "mcp_server.refreshed" | "mcp_server.deleted" | "mcp_server.login_started" | "mcp_server.logged_out" | "policy.updated" | "project.created" | "retention.updated" | "run.cancelled" | "run.erased" | "schedule.created" | "schedule.updated" | "schedule.deleted" | "secret.created" | "secret.updated" | "secret.deleted" | "session.deleted" | "session.item_deleted" | "signing_secret.rotated" | "tool.created" | "tool.updated" | "tool.deleted" | "tool.secret_rotated" | "tool_call.resolved" | "webhook_endpoint.created" | "webhook_endpoint.updated" | "webhook_endpoint.deleted" | "webhook_endpoint.secret_rotated";
+        AuditAction: "agent.created" | "agent.updated" | "agent.deleted" | "approval.approved" | "approval.edited" | "approval.rejected" | "approval.responded" | "budget.created" | "budget.updated" | "budget.deleted" | "console_session.created" | "console_session.refused" | "console_session.deleted" | "erasure.created" | "key.created" | "key.revoked" | "legal_hold.created" | "legal_hold.updated" | "legal_hold.deleted" | "limits.updated" | "mcp_server.created" | "mcp_server.updated" | "mcp_server.refreshed" | "mcp_server.deleted" | "mcp_server.login_started" | "mcp_server.logged_in" | "mcp_server.logged_out" | "policy.updated" | "project.created" | "retention.updated" | "run.cancelled" | "run.erased" | "schedule.created" | "schedule.updated" | "schedule.deleted" | "secret.created" | "secret.updated" | "secret.deleted" | "session.deleted" | "session.item_deleted" | "signing_secret.rotated" | "tool.created" | "tool.updated" | "tool.deleted" | "tool.secret_rotated" | "tool_call.resolved" | "webhook_endpoint.created" | "webhook_endpoint.updated" | "webhook_endpoint.deleted" | "webhook_endpoint.secret_rotated";
         /** @description Who changed the resource. */
         AuditActor: {
             /**
@@ -4186,10 +4187,18 @@ export interface components {
              */
             serial?: boolean;
         };
-        /** @description The maximum number of running runs of one agent, or with the same value of a key. */
+        /**
+         * @description The maximum number of running runs of one agent, that can call one tool, or with the same
+         *     value of a key. Exactly one of `agent`, `tool` and `key` must be set.
+         */
         ConcurrencyLimit: {
             /** @description Name of the agent. It does not have to be registered yet. */
             agent?: string | null;
+            /**
+             * @description Name of a tool. The limit applies to runs whose agents have this tool, whether or not they
+             *     call it.
+             */
+            tool?: string | null;
             /**
              * @description CEL expression that returns a string, a number, true or false, such as
              *     `run.metadata.customer`. Runs with the same value are limited together. The expression can use
@@ -4200,10 +4209,18 @@ export interface components {
             /** @description Maximum number of these runs that run at the same time. */
             max: number;
         };
-        /** @description The maximum number of running runs of one agent, or with the same value of a key. */
+        /**
+         * @description The maximum number of running runs of one agent, that can call one tool, or with the same
+         *     value of a key. Exactly one of `agent`, `tool` and `key` must be set.
+         */
         ConcurrencyLimitInput: {
             /** @description Name of the agent. It does not have to be registered yet. */
             agent?: string | null;
+            /**
+             * @description Name of a tool. The limit applies to runs whose agents have this tool, whether or not they
+             *     call it.
+             */
+            tool?: string | null;
             /**
              * @description CEL expression that returns a string, a number, true or false, such as
              *     `run.metadata.customer`. Runs with the same value are limited together. The expression can use
@@ -8392,11 +8409,13 @@ export interface components {
          *       "concurrency": [
          *         {
          *           "agent": "clerk",
+         *           "tool": null,
          *           "key": null,
          *           "max": 2
          *         },
          *         {
          *           "agent": null,
+         *           "tool": null,
          *           "key": "context.customer",
          *           "max": 1
          *         }
@@ -8429,8 +8448,8 @@ export interface components {
             /** @description Maximum number of event streams that the project can have open in one process. */
             event_streams: number | null;
             /**
-             * @description Limits for single agents in the order of their names, and then for runs with the same value
-             *     of a key.
+             * @description Limits for single agents and single tools in the order of their names, and then for runs with
+             *     the same value of a key.
              */
             concurrency: components["schemas"]["ConcurrencyLimit"][];
             /** @description Limits of single API keys, in the order of their IDs. */
@@ -8574,8 +8593,8 @@ export interface components {
              */
             event_streams?: number | null;
             /**
-             * @description Limits for single agents and for runs with the same value of a key: up to 100, of which up to
-             *     10 can have keys. They apply together with `running_runs`. Default: an empty list.
+             * @description Limits for single agents, for single tools, and for runs with the same value of a key: up to
+             *     100, of which up to 10 can have keys. They apply together with `running_runs`. Default: an empty list.
              * @default []
              */
             concurrency?: components["schemas"]["ConcurrencyLimitInput"][];

@@ -39,8 +39,8 @@ _LIMITS: Final[dict[str, Any]] = {
     **_TOTALS,
     "event_streams": 100,
     "concurrency": [
-        {"agent": "clerk", "key": None, "max": 2},
-        {"agent": None, "key": "context.customer", "max": 1},
+        {"agent": "clerk", "tool": None, "key": None, "max": 2},
+        {"agent": None, "tool": None, "key": "context.customer", "max": 1},
     ],
     "keys": [
         {
@@ -55,10 +55,14 @@ _LIMITS: Final[dict[str, Any]] = {
 
 
 class ConcurrencyLimit(RequestModel):
-    """The maximum number of running runs of one agent, or with the same value of a key."""
+    """The maximum number of running runs of one agent, that can call one tool, or with the same
+    value of a key. Exactly one of `agent`, `tool` and `key` must be set."""
 
     agent: ToolName | None = None
     """Name of the agent. It does not have to be registered yet."""
+    tool: ToolName | None = None
+    """Name of a tool. The limit applies to runs whose agents have this tool, whether or not they
+    call it."""
     key: Annotated[str, Field(min_length=1, max_length=MAX_RULE)] | None = None
     """CEL expression that returns a string, a number, true or false, such as
     `run.metadata.customer`. Runs with the same value are limited together. The expression can use
@@ -69,8 +73,8 @@ class ConcurrencyLimit(RequestModel):
 
     @model_validator(mode="after")
     def _check_subject(self) -> Self:
-        if (self.agent is None) == (self.key is None):
-            raise ValueError("must have either agent or key")
+        if [self.agent, self.tool, self.key].count(None) != 2:
+            raise ValueError("must have exactly one of agent, tool and key")
         return self
 
 
@@ -93,8 +97,8 @@ class KeyLimits(RequestModel):
 
 
 def _check_concurrency(value: tuple[ConcurrencyLimit, ...]) -> tuple[ConcurrencyLimit, ...]:
-    if len({(one.agent, one.key) for one in value}) < len(value):
-        raise ValueError("must name each agent and each key only once")
+    if len({(one.agent, one.tool, one.key) for one in value}) < len(value):
+        raise ValueError("must name each agent, tool and key only once")
     if sum(one.key is not None for one in value) > MAX_CONCURRENCY_KEYS:
         raise ValueError(f"must have at most {MAX_CONCURRENCY_KEYS} keys")
     return value
@@ -128,8 +132,8 @@ class PutProjectLimits(RequestModel):
         Field(max_length=MAX_CONCURRENCY),
         AfterValidator(_check_concurrency),
     ] = ()
-    """Limits for single agents and for runs with the same value of a key: up to 100, of which up to
-    10 can have keys. They apply together with `running_runs`."""
+    """Limits for single agents, for single tools, and for runs with the same value of a key: up to
+    100, of which up to 10 can have keys. They apply together with `running_runs`."""
     keys: Annotated[
         tuple[KeyLimits, ...], Field(max_length=MAX_KEYS), AfterValidator(_check_keys)
     ] = ()
@@ -143,6 +147,7 @@ class PutProjectLimits(RequestModel):
             self.requests_per_minute,
             self.event_streams,
             {one.agent: one.max for one in self.concurrency if one.agent is not None},
+            {one.tool: one.max for one in self.concurrency if one.tool is not None},
             {one.key: one.max for one in self.concurrency if one.key is not None},
         )
 
@@ -171,8 +176,8 @@ class ProjectLimits(ResponseModel):
     event_streams: int | None
     """Maximum number of event streams that the project can have open in one process."""
     concurrency: list[ConcurrencyLimit]
-    """Limits for single agents in the order of their names, and then for runs with the same value
-    of a key."""
+    """Limits for single agents and single tools in the order of their names, and then for runs with
+    the same value of a key."""
     keys: list[KeyLimits]
     """Limits of single API keys, in the order of their IDs."""
     updated_at: datetime | None
@@ -185,6 +190,7 @@ class ProjectLimits(ResponseModel):
             chosen,
             concurrency=[
                 *(ConcurrencyLimit(agent=a, max=n) for a, n in sorted(chosen.agents.items())),
+                *(ConcurrencyLimit(tool=t, max=n) for t, n in sorted(chosen.tools.items())),
                 *(
                     ConcurrencyLimit(key=k, max=n)
                     for k, n in sorted(chosen.concurrency_keys.items())

@@ -30,13 +30,14 @@ from runward.api.registry.mcp_server_models import McpLogin, StartMcpLogin
 from runward.api.registry.mcp_servers import find_server, forget_caches, lock_unchanged
 from runward.domain import errors as e
 from runward.domain import not_found
-from runward.domain.audit import AuditAction
+from runward.domain.audit import ActorType, AuditAction
 from runward.domain.errors import FieldError
 from runward.domain.ids import ProjectId
 from runward.domain.json import clean_text
 from runward.domain.registry.mcp_auth import PendingLogin, StoredOAuth
 from runward.domain.registry.tools import NAME_PATTERN
 from runward.services import Registry, Storage
+from runward.store.access.audit import AuditActor, AuditChange, append, parse_address
 from runward.store.postgres.db import Tx
 from runward.store.postgres.project_scope import restrict_to
 from runward.store.registry import mcp_servers
@@ -104,7 +105,12 @@ async def start_mcp_login(
         assert started is not None
         former = await lock_unchanged(tx, before)
         back = login is not None and login.return_to_console
-        pending = started.pending.model_copy(update={"return_to_console": back})
+        starter = {
+            "started_by": audit.actor.type,
+            "key_id": audit.actor.key_id,
+            "key_name": audit.actor.key_name,
+        }
+        pending = started.pending.model_copy(update={"return_to_console": back, **starter})
         await _store_oauth(tx, storage, former, {"pending": pending, "login_error": None})
         await audit.record(tx, AuditAction.MCP_SERVER_LOGIN_STARTED, name)
         until = datetime.fromtimestamp(started.pending.expires_at, UTC)
@@ -173,7 +179,13 @@ class _LoginResult:
 async def complete_login(request: Request) -> Response:
     """Answer the redirect of an authorization server."""
     services = get_services(request)
-    result = await _complete(services.storage, services.registry, request.query_params)
+    address = None if request.client is None else request.client.host
+    origin = AuditActor(
+        ActorType.KEY,
+        ip_address=parse_address(address),
+        request_id=request.state.request_id,
+    )
+    result = await _complete(services.storage, services.registry, request.query_params, origin)
     if result.server is not None:
         access = services.access
         url = f"{access.public_url}/#/mcp-servers/{result.server}"
@@ -195,9 +207,12 @@ pages = APIRouter(
 )
 
 
-async def _complete(storage: Storage, registry: Registry, given: Mapping[str, str]) -> _LoginResult:
+async def _complete(
+    storage: Storage, registry: Registry, given: Mapping[str, str], origin: AuditActor
+) -> _LoginResult:
     """Complete the login that the parameters belong to. It can be completed only once, also if it
-    then fails. An error is stored for the clients that wait for the login."""
+    then fails. An error is stored for the clients that wait for the login. `origin`: the request of
+    the browser."""
     try:
         project_id, name, nonce = _decode_state(given.get("state", ""))
     except ValueError:
@@ -211,7 +226,7 @@ async def _complete(storage: Storage, registry: Registry, given: Mapping[str, st
         await _store_oauth(tx, storage, server, {"pending": None})
     shown = name if pending.return_to_console else None
     try:
-        await _log_in(storage, registry, server, pending, given)
+        await _log_in(storage, registry, server, pending, given, origin)
     except e.AppError as error:
         await _store_error(storage, server, error.detail)
         status = next((one for kind, one in _STATUSES if isinstance(error, kind)), None)
@@ -228,6 +243,7 @@ async def _log_in(
     server: RegisteredServer,
     pending: PendingLogin,
     given: Mapping[str, str],
+    origin: AuditActor,
 ) -> None:
     """Exchange the code, store the tokens, and list the server's tools. Raises AppError."""
     code = given.get("code", "")
@@ -242,6 +258,14 @@ async def _log_in(
         former = await lock_unchanged(tx, server)
         sealed = _seal(storage, former, {"pending": None, "login": login, "login_error": None})
         logged_in = await mcp_servers.update_server(tx, former, former.spec, sealed, former.listed)
+        actor = replace(
+            origin,
+            type=pending.started_by or ActorType.KEY,
+            key_id=pending.key_id,
+            key_name=pending.key_name,
+        )
+        change = AuditChange(AuditAction.MCP_SERVER_LOGGED_IN, server.spec.name)
+        await append(tx, server.project_id, actor, change)
     forget_caches(registry, server.project_id)
     await _list_again(storage, registry, logged_in)
 

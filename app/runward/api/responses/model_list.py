@@ -70,9 +70,7 @@ async def get_model(
     principal: RunsReader,
     storage: StorageDep,
     registry: RegistryDep,
-    model: Annotated[
-        str, Path(max_length=256, description="Name of an agent, or a model as `provider:model`.")
-    ],
+    model: Annotated[str, Path(description="Name of an agent, or a model as `provider:model`.")],
 ) -> ModelObject:
     """Get an agent or a model. Runward does not ask the provider whether the model exists."""
     if ":" in model:

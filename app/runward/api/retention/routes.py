@@ -73,13 +73,15 @@ async def preview_retention(
 ) -> RetentionPreview:
     """Count the rows that Runward would remove now with this retention, and change nothing. Without
     a body, use the current retention of the project."""
-    async with storage.connect() as tx:
-        choice: dict[str, int | None] = (
-            await choices.get_choice(tx, principal.project_id)
-            if retention is None
-            else {**_check_choice(limits, retention)}
-        )
-        found = {
+    choice: dict[str, int | None]
+    if retention is None:
+        async with storage.connect() as tx:
+            choice = {**await choices.get_choice(tx, principal.project_id)}
+    else:
+        choice = {**_check_choice(limits, retention)}
+
+    async def count(tx: Tx) -> dict[DataClass, ClassPreview]:
+        return {
             name: ClassPreview.from_row(
                 await cleaner.preview(
                     tx, principal.project_id, name, limits.find_days(name, choice)
@@ -87,7 +89,8 @@ async def preview_retention(
             )
             for name in DataClass
         }
-    return RetentionPreview.model_validate(found)
+
+    return RetentionPreview.model_validate(await storage.read_lagging(count))
 
 
 def _check_choice(limits: RetentionLimits, retention: PutRetention) -> dict[DataClass, int | None]:

@@ -29,13 +29,15 @@ from runward.api.runs.input_models import build_items
 from runward.api.runs.models import Run, RunItemList
 from runward.api.runs.request_models import CancelRun, ContinueRun, SendInput
 from runward.domain import not_found
-from runward.domain.ids import Prefix, format_id
+from runward.domain.ids import Prefix, RunId, format_id
 from runward.domain.json import JsonObject
 from runward.domain.run.conversation import attribute_items
 from runward.domain.run.items import item_to_json
 from runward.domain.run.status import TERMINAL
 from runward.store.postgres.db import Tx
 from runward.store.runs import queries, search, transitions, views
+from runward.store.runs.search import FoundRuns
+from runward.store.runs.views import WaitingCall
 
 routes = make_router("Runs")
 
@@ -50,15 +52,23 @@ async def list_runs(
     """List runs, newest first. The list contains no child runs unless `parent_run_id` is set. If
     the parent run does not exist, the list is empty. With `q`, Runward searches up to 2,000 runs
     for each page, so a page can contain fewer runs than `limit`. If `has_more` is true, continue
-    with `last_id`."""
+    with `last_id`. If the deployment has a replica, a search can miss the changes of the last 30
+    seconds."""
     if run_filter is None:
         return pagination.page([], Run.from_row, lambda run: run.id)
-    async with storage.connect() as tx:
+
+    async def read(tx: Tx) -> tuple[FoundRuns, dict[RunId, list[WaitingCall]]]:
         found = await search.search_runs(
             tx, principal.project_id, run_filter, **pagination.by_id(Prefix.RUN)
         )
         open_ids = [run.id for run in found.runs if run.status not in TERMINAL]
-        waiting = await views.list_waiting_calls(tx, principal.project_id, open_ids)
+        return found, await views.list_waiting_calls(tx, principal.project_id, open_ids)
+
+    if run_filter.text is None:
+        async with storage.connect() as tx:
+            found, waiting = await read(tx)
+    else:
+        found, waiting = await storage.read_lagging(read)
     page = pagination.page(
         found.runs,
         lambda run: Run.from_row(run, waiting.get(run.id, ())),

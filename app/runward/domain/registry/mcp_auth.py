@@ -5,9 +5,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Annotated, Final, Literal, Protocol, TypeAlias
+from uuid import UUID
 
 from pydantic import Field
 
+from runward.domain.audit import ActorType
 from runward.domain.errors import FieldError
 from runward.domain.registry.tools import Frozen, SecretReference
 
@@ -86,6 +88,11 @@ class PendingLogin(LoginClient):
     """Seconds since the epoch."""
     return_to_console: bool = False
     """Whether the browser shows the server in the console after the login."""
+    started_by: ActorType | None = None
+    """Whether an API key or a console session started the login. None: unknown, as are the ID and
+    the name of the key."""
+    key_id: UUID | None = None
+    key_name: str | None = None
 
 
 class Login(LoginClient):

@@ -3,14 +3,14 @@ entry. Entries of a project are appended one after another, and a rollback leave
 
 import secrets
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from ipaddress import ip_address
 from itertools import takewhile
 from typing import Any, Final
 from uuid import UUID
 
 from pydantic_core import to_jsonable_python
-from sqlalchemy import ColumnElement, Select, insert, select, text
+from sqlalchemy import ColumnElement, Select, func, insert, select, text, update
 
 from runward.domain.audit import ActorType, AuditAction, digest_content, hash_entry, select_changes
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id, format_optional_id
@@ -29,7 +29,8 @@ _LOCK_CHAIN: Final = text(
     " ON CONFLICT (project_id) DO UPDATE SET number = c.number + 1"
     " RETURNING number, hash, clock_timestamp() AS created_at"
 )
-_SET_HASH: Final = text("UPDATE audit_chains SET hash = :hash WHERE project_id = :project_id")
+REFUSAL_INTERVAL: Final = timedelta(minutes=1)
+"""Interval at which refused sign-ins with the same key are recorded."""
 
 _NOT_HELD: Final = (
     "NOT EXISTS (SELECT FROM legal_holds h WHERE h.project_id = CAST(:project_id AS uuid))"
@@ -77,7 +78,7 @@ class AuditActor:
             ActorType.KEY if principal.session is None else ActorType.CONSOLE_SESSION,
             principal.key_id,
             principal.key_name,
-            _parse_address(principal.address),
+            parse_address(principal.address),
             principal.request_id,
         )
 
@@ -85,7 +86,7 @@ class AuditActor:
 OPERATOR: Final = AuditActor(ActorType.OPERATOR)
 
 
-def _parse_address(address: str | None) -> str | None:
+def parse_address(address: str | None) -> str | None:
     """Return the IP address in its canonical form, or None: a Unix socket has no address."""
     try:
         return None if address is None else str(ip_address(address))
@@ -208,8 +209,30 @@ async def append(tx: Tx, project_id: ProjectId, actor: AuditActor, change: Audit
         hash="",
     )
     values = _ENTRY.to_row(entry) | {"hash": hash_entry(render(entry))}
-    await tx.execute(insert(audit_entries).values(values))
-    await tx.execute(_SET_HASH, {"project_id": project_id, "hash": values["hash"]})
+    appended = insert(audit_entries).values(values).cte("appended")
+    await tx.execute(
+        update(audit_chains)
+        .where(audit_chains.c.project_id == project_id)
+        .values(hash=values["hash"])
+        .add_cte(appended)
+    )
+
+
+async def is_refusal_recorded(tx: Tx, principal: Principal) -> bool:
+    """Return whether a refused sign-in with this key was recorded within the last minute. If the
+    caller holds a lock of the key, concurrent requests see each other's entries."""
+    columns = audit_entries.c
+    latest = (
+        select(columns.created_at > func.statement_timestamp() - REFUSAL_INTERVAL)
+        .where(
+            columns.project_id == principal.project_id,
+            columns.actor_id == principal.key_id,
+            columns.action == AuditAction.CONSOLE_SESSION_REFUSED,
+        )
+        .order_by(columns.number.desc())
+        .limit(1)
+    )
+    return bool((await tx.execute(latest)).scalar_one_or_none())
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,10 +218,11 @@ async def ensure_bootstrap_key(tx: Tx, vault: Vault, *, name: str, secret: str) 
 
 
 async def find_invalid_key(tx: Tx, digests: Sequence[bytes]) -> Principal | None:
-    """Return the principal of a key that is revoked or expired. `digests`: those of its text under
-    each data key."""
+    """Return the principal of a key that is revoked or expired, and lock the key until the
+    transaction ends. `digests`: those of its text under each data key."""
     query = select(api_keys).where(api_keys.c.secret_hmac.in_(digests), ~IS_VALID)
-    row = (await tx.execute(limits.add_limits(query))).one_or_none()
+    locked = limits.add_limits(query).with_for_update(of=api_keys)
+    row = (await tx.execute(locked)).one_or_none()
     return None if row is None else principal_from_row(row)
 
 

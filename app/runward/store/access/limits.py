@@ -20,7 +20,7 @@ _OF_PROJECT: Final = tuple(
     project_limits.c[name]
     for name in (
         *("running_runs", "queued_runs", "requests_per_minute", "event_streams"),
-        *("agents", "concurrency_keys"),
+        *("agents", "tools", "concurrency_keys"),
     )
 )
 _KEY_LIMITS: Final = RowMapping(KeyLimits, key_limits)
@@ -28,12 +28,12 @@ _OF_KEY: Final = tuple(key_limits.c[name].label(f"key_{name}") for name in _KEY_
 _PUT: Final = text(
     """
 INSERT INTO project_limits (project_id, running_runs, queued_runs, requests_per_minute,
-  event_streams, agents, concurrency_keys)
+  event_streams, agents, tools, concurrency_keys)
 VALUES (:project_id, :running_runs, :queued_runs, :requests_per_minute, :event_streams,
-  CAST(:agents AS jsonb), CAST(:concurrency_keys AS jsonb))
+  CAST(:agents AS jsonb), CAST(:tools AS jsonb), CAST(:concurrency_keys AS jsonb))
 ON CONFLICT (project_id) DO UPDATE SET running_runs = excluded.running_runs,
   queued_runs = excluded.queued_runs, requests_per_minute = excluded.requests_per_minute,
-  event_streams = excluded.event_streams, agents = excluded.agents,
+  event_streams = excluded.event_streams, agents = excluded.agents, tools = excluded.tools,
   concurrency_keys = excluded.concurrency_keys, updated_at = clock_timestamp()
 RETURNING updated_at"""
 )
@@ -126,6 +126,7 @@ def read_limits(row: Any) -> ProjectLimits:
         row.requests_per_minute,
         row.event_streams,
         row.agents or {},
+        row.tools or {},
         {str(rule["key"]): cast("int", rule["max"]) for rule in rules.values()},
     )
 
@@ -166,6 +167,7 @@ async def put_limits(
         "requests_per_minute": limits.requests_per_minute,
         "event_streams": limits.event_streams,
         "agents": compact({**limits.agents}) if limits.agents else None,
+        "tools": compact({**limits.tools}) if limits.tools else None,
         "concurrency_keys": compact(rules) if rules else None,
     }
     updated_at = (await tx.execute(_PUT, values)).scalar_one()

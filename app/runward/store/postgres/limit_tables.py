@@ -26,6 +26,8 @@ project_limits = Table(
     Column("event_streams", Integer),
     # The maximum number of running runs by the name of the agent.
     Column("agents", JSONB),
+    # The maximum number of running runs that can call a tool, by its name.
+    Column("tools", JSONB),
     # By the digest of its expression: the `key` (the expression) and `max` (running runs with the
     # same value).
     Column("concurrency_keys", JSONB),

@@ -59,6 +59,10 @@ def restrict_connections(engine: AsyncEngine) -> None:
     event.listen(engine.sync_engine, "checkout", _set_scope)
 
 
+def restricts_connections(engine: AsyncEngine) -> bool:
+    return event.contains(engine.sync_engine, "checkout", _set_scope)
+
+
 def _set_scope(connection: Any, record: Any, _: object) -> None:
     """Set the scope unless the connection has it. `record.info` contains the scope of the
     connection. A new connection has ALL_PROJECTS (`db.open_database`)."""

@@ -10,8 +10,8 @@ from typing import Final
 from uuid import UUID
 
 SCAN: Final = 1_000
-"""Maximum number of queued runs of a project that a claim reads if agents, API keys or concurrency
-keys have limits."""
+"""Maximum number of queued runs of a project that a claim reads if agents, tools, API keys or
+concurrency keys have limits."""
 _IN_QUEUE: Final = "r.status = 'queued' AND r.available_at < 'infinity'"
 """SQL condition of the index `runs_project_queue`: runs that do not wait for another run."""
 # `levels` contains the priorities in the queue of the project, highest first. Only the index
@@ -27,7 +27,7 @@ _QUEUE: Final = f"""
           AND r.priority < v.priority ORDER BY r.priority DESC LIMIT 1) n
     )
     SELECT q.* FROM levels v CROSS JOIN LATERAL (
-      SELECT r.id, r.active_agent, r.created_by, r.concurrency_groups FROM runs r
+      SELECT r.id, r.active_agent, r.created_by, r.tool_names, r.concurrency_groups FROM runs r
       WHERE {_IN_QUEUE} AND r.project_id = {{project}}
         AND (r.priority, r.available_at) >= (v.priority, '-infinity')
         AND (r.priority, r.available_at) <= (v.priority, statement_timestamp())
@@ -41,14 +41,16 @@ def _read_queue(project: str, limit: str, lock: str = "") -> str:
     return _QUEUE.format(project=project, limit=limit, lock=lock)
 
 
-# The groups of a run whose running runs are limited together: its agent, its API key, and its
-# values of concurrency keys. The first character is the kind of the group.
+# The groups of a run whose running runs are limited together: its agent, its API key, its tools
+# with limits, and its values of concurrency keys. The first character is the kind of the group.
 _GROUPS: Final = (
     "unnest(ARRAY['a' || {run}.active_agent, 'k' || {run}.created_by]"
-    " || {run}.concurrency_groups) AS g(name)"
+    " || {run}.concurrency_groups || CASE WHEN l.tools IS NOT NULL THEN ARRAY(SELECT 't' || name"
+    " FROM unnest({run}.tool_names) name WHERE jsonb_exists(l.tools, name)) END) AS g(name)"
 )
 _MAX_OF_GROUP: Final = """CAST(CASE left(g.name, 1)
       WHEN 'a' THEN l.agents ->> substr(g.name, 2)
+      WHEN 't' THEN l.tools ->> substr(g.name, 2)
       WHEN 'k' THEN (SELECT CAST(k.running_runs AS text) FROM key_limits k
         WHERE k.project_id = l.project_id AND k.key_id = CAST(substr(g.name, 2) AS uuid))
       ELSE l.concurrency_keys -> substr(g.name, 2, 32) ->> 'max' END AS int)"""
@@ -102,7 +104,7 @@ RECURSIVE turns AS (
       SELECT CAST(count(*) AS int) FROM (SELECT FROM runs r WHERE r.status = 'in_progress'
         AND r.project_id = l.project_id LIMIT l.running_runs) running)) AS room
   ) m CROSS JOIN LATERAL (
-    SELECT CASE WHEN l.agents IS NOT NULL OR l.concurrency_keys IS NOT NULL OR EXISTS (
+    SELECT CASE WHEN coalesce(l.agents, l.tools, l.concurrency_keys) IS NOT NULL OR EXISTS (
       SELECT FROM key_limits k WHERE k.project_id = l.project_id AND k.running_runs IS NOT NULL
     ) THEN ARRAY({_ALLOWED}) END AS allowed
   ) a CROSS JOIN LATERAL (
