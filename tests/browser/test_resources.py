@@ -4,6 +4,7 @@ from playwright.sync_api import expect
 
 from tests.api.project import ALL_SCOPES, Project
 from tests.browser.conftest import Opens
+from tests.support.models.chat_server import text
 
 URL = "http://127.0.0.1:9/hooks"
 
@@ -39,6 +40,30 @@ def test_a_delivery_is_shown_and_sent_again(project: Project, opens: Opens) -> N
     expect(page.get_by_role("button", name="Enable")).to_be_focused()
     path = f"/v1/webhook_endpoints/{endpoint['id']}"
     assert admin.call("GET", path)["enabled"] is False
+
+
+def test_budgets_show_their_amounts_and_a_person_approves_to_exceed_one(
+    project: Project, opens: Opens
+) -> None:
+    admin = project.key("admin")
+    admin.call("POST", "/v1/budgets", {"limit_tokens": 5_000, "agent": "clerk"})
+    admin.call("POST", "/v1/budgets", {"limit_usd": 0.01, "on_limit": "ask"})
+    window = opens(*ALL_SCOPES, at="#/budgets")
+    rows = window.page.get_by_role("row")
+    expect(rows.nth(1)).to_contain_text("$0.01 per day")
+    expect(rows.nth(2)).to_contain_text("clerk")
+    expect(rows.nth(2)).to_contain_text("5,000 tokens per day")
+    expect(rows.nth(2).get_by_role("meter")).to_have_accessible_name(
+        "0 tokens of 5,000 tokens spent or reserved"
+    )
+    run = project.run(model=project.script(text("done"), name="priced"))
+    assert run["status"] == "requires_action"
+    page = opens(at="#/inbox").page
+    card = page.get_by_role("article", name="Exceed a budget?")
+    expect(card).to_contain_text("A budget of $0.01 has no room for it.")
+    expect(card).to_contain_text("If you approve, this run can exceed the budget until")
+    card.get_by_role("button", name="Approve").click()
+    assert project.end(run)["output"] == "done"
 
 
 def test_empty_lists_show_a_command_and_need_the_scope_of_the_api(opens: Opens) -> None:

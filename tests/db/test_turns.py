@@ -120,10 +120,11 @@ async def count_claims(store: Store, workers: int) -> tuple[int, int]:
 
 @pytest.mark.usefixtures("unhurried")
 async def test_four_workers_send_as_many_claims_as_one(store: Store) -> None:
-    assert await count_claims(store, 1) == (RUNS, 1)
-    claims, active = await count_claims(store, WORKERS)
-    assert claims == RUNS
-    assert active > 1
+    """A claim that is in flight when the count begins can serve the first run."""
+    for workers in (1, WORKERS):
+        claims, active = await count_claims(store, workers)
+        assert RUNS - 1 <= claims <= RUNS
+        assert min(workers, 2) <= active <= workers
 
 
 @pytest.mark.usefixtures("unhurried")

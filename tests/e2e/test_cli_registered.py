@@ -233,6 +233,9 @@ def test_a_webhook_endpoint_is_created_tested_and_deleted(runward: CommandLine) 
         rf"^{endpoint} +{NOWHERE} +run.completed +enabled", runward("webhooks", "list").out, re.M
     )
     assert "secret" not in runward.json("webhooks", "show", endpoint)
+    assert "(disabled)" in runward("webhooks", "update", endpoint, "--disable").out
+    changed = runward.json("webhooks", "update", endpoint, "--enable", "--event", "run.failed")
+    assert (changed["enabled"], changed["events"]) == (True, ["run.failed"])
     delivery = runward("webhooks", "test", endpoint).out.strip()
     assert [one["id"] for one in runward.json("webhooks", "deliveries", endpoint)] == [delivery]
     again = runward("webhooks", "redeliver", delivery)

@@ -80,6 +80,38 @@ def create(
     print_result(made, f"{made['id']}\nsigning secret: {made['secret']}", as_json=as_json)
 
 
+@app.command(
+    epilog=format_examples(
+        "runward webhooks update WEBHOOK_ENDPOINT --enable",
+        "runward webhooks update WEBHOOK_ENDPOINT --event run.completed --event run.failed",
+    )
+)
+def update(
+    endpoint: Annotated[str, ENDPOINTS.argument],
+    to: Annotated[str | None, typer.Option(metavar="URL", help="New URL of the endpoint.")] = None,
+    event: Annotated[
+        list[str] | None,
+        typer.Option(help="Event type that replaces the former ones. Repeatable."),
+    ] = None,
+    description: Annotated[str | None, typer.Option(help="Description of the endpoint.")] = None,
+    enabled: Annotated[
+        bool | None,
+        typer.Option("--enable/--disable", help="Send notifications to the endpoint, or stop."),
+    ] = None,
+    url: Url = None,
+    key: KeyOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change the URL, the events or the description of an endpoint, or enable or disable it."""
+    changes = read_fields(
+        None, url=to, events=event or None, description=description, enabled=enabled
+    )
+    with connect(url, key) as runward:
+        changed = runward.patch(build_path("webhook_endpoints", endpoint), changes)
+    state = _format_state(changed)
+    print_result(changed, f"{changed['id']} was updated ({state}).", as_json=as_json)
+
+
 add_list_command(app, ENDPOINTS, order="desc", limit=20)
 add_show_command(app, ENDPOINTS)
 add_delete_command(app, ENDPOINTS)

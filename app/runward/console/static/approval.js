@@ -1,16 +1,18 @@
 // The card of one approval: the arguments, their destination, the context, and the decisions.
 
 import { Problem, send } from "./api.js";
+import { inUnit } from "./budgets.js";
 import { busy, choosing } from "./choosing.js";
 import { editing, rejecting, rememberChoice, responding } from "./deciding.js";
 import { wholeArguments, withoutArguments } from "./details.js";
 import { add, fill, h, note, text } from "./dom.js";
 import { removeEdit, storedEdit } from "./edits.js";
 import { KEEPS_NUMBERS, isObject } from "./exact.js";
-import { ago, moment, roughly } from "./format.js";
+import { ago, moment, number, roughly } from "./format.js";
 import { story } from "./story.js";
 import { argumentRows } from "./values.js";
 
+const EXCEED_BUDGET = "exceed_budget";
 export const SOON_MS = 3_600_000;
 const URGENT_MS = 600_000;
 
@@ -30,6 +32,7 @@ export function approvalCard(approval, { inRun = false, may, decided }) {
   const when = h("p", { class: "when" });
   const whole = wholeArguments(approval);
   const allowed = new Set(approval.allowed_decisions);
+  const remembers = approval.tool !== EXCEED_BUDGET;
   const remember = rememberChoice(() => rename("approve", remember.on() ? "Approve and remember" : "Approve"));
   const { actions, panel, open, rename } = choosing(approval.id, subject(approval), [
     { label: "Approve", kind: /** @type {const} */ ("primary"), name: "approve", act: () => void decide({ decision: "approve", ...remember.read() }) },
@@ -38,19 +41,19 @@ export function approvalCard(approval, { inRun = false, may, decided }) {
     { label: "Respond", name: "respond", panel: (/** @type {HTMLElement} */ back) => responding(decide, back) },
   ].filter(({ name }) => allowed.has(name)), (closed) => {
     if (closed === "edit") removeEdit(approval.id);
-    if (closed === "reject") add(actions, remember.element);
+    if (closed === "reject" && remembers) add(actions, remember.element);
   });
-  if (allowed.has("approve") || allowed.has("reject")) add(actions, remember.element);
+  if (remembers && (allowed.has("approve") || allowed.has("reject"))) add(actions, remember.element);
   if (may && allowed.has("edit") && storedEdit(approval.id)) void open("edit");
 
   const call = h("div", { class: "stack" },
-    approval.url ? h("p", { class: "where" }, h("span", { class: "soft small" }, "Sent to "), h("code", { class: "url" }, text(approval.url))) : h("p", { class: "where soft" }, "Runs inside this deployment. The tool has no URL."),
+    approval.tool === EXCEED_BUDGET ? budgetRequest(approval.arguments) : approval.url ? h("p", { class: "where" }, h("span", { class: "soft small" }, "Sent to "), h("code", { class: "url" }, text(approval.url))) : h("p", { class: "where soft" }, "Runs inside this deployment. The tool has no URL."),
     argumentRows(approval, approval.id, whole),
     KEEPS_NUMBERS ? null : h("p", { class: "wrong" }, "This browser rounds numbers with more than 15 digits. Use a newer browser to decide calls with such numbers."),
     h("details", { class: "digest", "data-key": `digest ${approval.id}` }, h("summary", null, "Digest ", h("code", null, `${approval.digest.replace("sha256:", "").slice(0, 12)}…`)), h("code", null, approval.digest)));
   const element = h("article", { class: "card approval", "aria-labelledby": title, "data-key": approval.id, tabindex: "-1" },
     h("header", { class: "card-head" },
-      h("h2", { id: title, class: inRun ? "hidden" : null }, text(approval.tool), h("span", { class: "soft small" }, ` version ${approval.tool_version}`)),
+      h("h2", { id: title, class: inRun ? "hidden" : null }, approval.tool === EXCEED_BUDGET ? "Exceed a budget?" : [text(approval.tool), h("span", { class: "soft small" }, ` version ${approval.tool_version}`)]),
       when),
     inRun ? call : h("div", { class: "card-body" }, call, story(approval)),
     may ? [actions, panel] : h("p", { class: "soft" }, "This API key cannot decide approvals. Decisions require the scope ", h("code", null, "approvals:decide"), "."));
@@ -84,6 +87,13 @@ export function approvalCard(approval, { inRun = false, may, decided }) {
 
   tick();
   return { element, tick };
+}
+
+/** Return what an approval to exceed a budget means. @param {any} one The budget's limit, and the estimate of the request. */
+function budgetRequest(one) {
+  const limit = number(one.limit_tokens) ?? number(one.limit_usd) ?? 0;
+  const estimate = number(one.estimate_tokens) ?? number(one.estimate_usd) ?? 0;
+  return h("p", null, `The next model request of this run needs about ${inUnit(one, estimate)}. A budget of ${inUnit(one, limit)} has no room for it. If you approve, this run can exceed the budget until ${moment(one.period_ends_at)}.`);
 }
 
 const SUBJECT_CHARACTERS = 60;

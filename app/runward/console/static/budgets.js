@@ -6,8 +6,8 @@ import { empty, pagedTable } from "./resources.js";
 
 /** @param {any} one @param {"limit" | "spent" | "reserved"} name */
 const amountOf = (one, name) => number(one[`${name}_tokens`]) ?? number(one[`${name}_usd`]) ?? 0;
-/** @param {any} one @param {number} amount */
-const inUnit = (one, amount) => number(one.limit_tokens) === undefined ? `$${amount.toFixed(2)}` : `${amount.toLocaleString("en-US")} tokens`;
+/** Return an amount in the unit of a budget, or of the arguments of a call to exceed it. @param {any} one @param {number} amount */
+export const inUnit = (one, amount) => number(one.limit_tokens) === null ? `$${amount.toFixed(2)}` : `${amount.toLocaleString("en-US")} tokens`;
 /** @type {Record<string, string>} */
 const AT_LIMIT = { wait: "Runs wait for the next period", ask: "Runs ask a person" };
 
