@@ -102,7 +102,7 @@ def update(
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change the URL, the events or the description of an endpoint, or enable or disable it."""
+    """Change the URL, events or description of an endpoint, or enable or disable it."""
     changes = read_fields(
         None, url=to, events=event or None, description=description, enabled=enabled
     )
