@@ -6,6 +6,7 @@ Tests are plain functions or `async def`; those run on asyncio, without a marker
 """
 
 import gc
+import signal
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # By default, a traceback is drawn with source code and variables, which takes half a second.
     plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[*structlog.get_config()["processors"][:-1], plain])
+    # In the background of a script, this signal is ignored, also by the processes of the tests.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     given: dict[str, Any] | None = getattr(config, "workerinput", None)
     config.stash[RUN] = TestRun(**given["runward"]) if given else TestRun.begin()
 
