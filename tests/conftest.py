@@ -44,9 +44,12 @@ def pytest_configure(config: pytest.Config) -> None:
     # By default, a traceback is drawn with source code and variables, which takes half a second.
     plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[*structlog.get_config()["processors"][:-1], plain])
-    # In the background of a script, this signal is ignored, also by the processes of the tests.
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # In the background of a script, SIGINT is ignored, also by the processes of the tests. Under
+    # nohup, SIGHUP is ignored.
+    defaults = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+    for number, handler in defaults.items():
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
     given: dict[str, Any] | None = getattr(config, "workerinput", None)
     config.stash[RUN] = TestRun(**given["runward"]) if given else TestRun.begin()
 
