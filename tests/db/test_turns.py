@@ -120,8 +120,8 @@ async def count_claims(store: Store, workers: int) -> tuple[int, int]:
 
 @pytest.mark.usefixtures("unhurried")
 async def test_four_workers_send_as_many_claims_as_one(store: Store) -> None:
-    """Each worker also claims when it announces itself. If that claim is in flight when the count
-    begins, it can serve the first run. All but one of them can begin after the first run's claim."""
+    """Each worker also claims when it announces itself, which can be after the count has begun. A
+    claim that is in flight at that time can serve the first run."""
     for workers in (1, WORKERS):
         claims, active = await count_claims(store, workers)
         assert RUNS - 1 <= claims < RUNS + workers
