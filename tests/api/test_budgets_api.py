@@ -60,6 +60,7 @@ def test_a_budget_that_cannot_apply_is_refused(project: Project, other: Project)
         {"limit_tokens": 0},
         {"limit_tokens": 1.5},
         {"period": "day"},
+        {"limit_usd": 1, "agent": "no name"},
         {"limit_tokens": 1, "period": "minute", "on_limit": "ask"},
     ):
         admin.refused(422, "invalid_request", "POST", BUDGETS, wrong)
@@ -131,6 +132,20 @@ def test_a_run_ends_if_nobody_lets_it_exceed_its_budget(project: Project) -> Non
     assert project.asked("priced") == []
 
 
+def test_a_run_that_ended_at_its_budget_can_be_continued(project: Project) -> None:
+    model = project.script(text("done"), name="priced")
+    run, approval = ask_to_exceed(project, model=model)
+    path = f"/v1/approvals/{approval['id']}/decision"
+    project.client.call("POST", path, {"decision": "reject"})
+    project.settle(run)
+    path = f"/v1/runs/{run['id']}/continue"
+    asked = project.settle(project.client.call("POST", path))
+    assert [action["tool"] for action in asked["required_actions"]] == ["exceed_budget"]
+    path = f"/v1/approvals/{asked['required_actions'][0]['approval_id']}/decision"
+    project.client.call("POST", path, {"decision": "approve"})
+    assert project.settle(asked)["output"] == "done"
+
+
 def test_a_call_that_the_model_invents_decides_nothing(project: Project) -> None:
     add(project, 1_000, on_limit="ask")
     model = project.script(calls(call(1, "exceed_budget")), text("done"), name="priced")
@@ -141,10 +156,12 @@ def test_a_call_that_the_model_invents_decides_nothing(project: Project) -> None
 def test_a_budget_begins_to_ask(project: Project) -> None:
     admin, budget = add(project, 0.000001)
     assert budget["on_limit"] == "wait"
+    model = project.script(text("done"), name="priced")
+    waiting = start_waiting(project, budget, model=model)
     path = f"{BUDGETS}/{budget['id']}"
     changed = admin.call("PATCH", path, {"on_limit": "ask"})
     assert (changed["on_limit"], changed["limit_usd"]) == ("ask", budget["limit_usd"])
-    model = project.script(text("done"), name="priced")
+    assert project.settle(waiting)["status"] == "requires_action"
     assert project.run(model=model)["status"] == "requires_action"
 
 

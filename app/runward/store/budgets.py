@@ -150,8 +150,9 @@ UPDATE budgets SET reserved_usd = reserved_usd - gone.amount_usd
 FROM (SELECT project_id, budget_id, sum(amount_usd) AS amount_usd FROM gone GROUP BY 1, 2) AS gone
 WHERE budgets.project_id = gone.project_id AND id = gone.budget_id"""
 )
-# The smallest requests that fit together are woken. A wait is also removed if its run no longer
-# waits. A locked run is skipped, because the lock's holder is changing it.
+# The smallest requests that fit together are woken, and the runs whose budget asks a person by now.
+# A wait is also removed if its run no longer waits. A locked run is skipped, because the lock's
+# holder is changing it.
 _WAKE: Final = text(
     f"""
 WITH w AS (
@@ -161,7 +162,8 @@ WITH w AS (
 ), due AS (
   SELECT w.project_id, w.run_id FROM w
   LEFT JOIN budgets ON budgets.project_id = w.project_id AND budgets.id = w.budget_id
-  WHERE budgets.id IS NULL OR {_SPENT} + budgets.reserved_usd + w.needed <= budgets.limit_usd
+  WHERE budgets.id IS NULL OR budgets.on_limit = 'ask'
+    OR {_SPENT} + budgets.reserved_usd + w.needed <= budgets.limit_usd
     OR NOT EXISTS (SELECT 1 FROM runs r WHERE r.project_id = w.project_id AND r.id = w.run_id
       AND r.status = 'queued' AND r.available_at > clock_timestamp())
   LIMIT :batch

@@ -65,9 +65,12 @@ class ParsedResponse:
 
 def _has_too_many_calls(state: RunState) -> bool:
     most = state.config.limits.max_tool_calls
-    if len(state.calls) < most:
-        return False
-    return sum(call.tool != EXCEED_BUDGET for call in state.calls.values()) >= most
+    return len(state.calls) >= most and count_calls(state) >= most
+
+
+def count_calls(state: RunState) -> int:
+    """Return the number of calls that count for `max_tool_calls`."""
+    return sum(call.tool != EXCEED_BUDGET for call in state.calls.values())
 
 
 def find_refusal(state: RunState, call: Call, parsed: ParsedCall, turn: Turn) -> Result | None:

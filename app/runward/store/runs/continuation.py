@@ -12,9 +12,11 @@ from runward.domain.errors import FieldError
 from runward.domain.events.run_data import RunOrigin
 from runward.domain.events.values import CallReason
 from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, format_id
+from runward.domain.registry.tools import EXCEED_BUDGET
 from runward.domain.run.bounds import check_room
 from runward.domain.run.config import AgentConfig, Limits
 from runward.domain.run.items import Item
+from runward.domain.run.parsed_calls import count_calls
 from runward.domain.run.run_events import add_run_created
 from runward.domain.run.state import Changes, RunState, Segment, SegmentKind, list_requested_calls
 from runward.domain.run.status import RunStatus
@@ -51,6 +53,7 @@ _COPIED_CALL: Final = take("c", tool_calls.columns.keys()) | {
     "received": "NULL",
     "exchange": "NULL",
 }
+# A decision about a budget applies only to the run that asked for it, so its call is not copied.
 _COPY: Final = text(
     f"""
 WITH former AS (
@@ -61,7 +64,7 @@ WITH former AS (
 ), calls AS (
   {insert_select(tool_calls, _COPIED_CALL)}
   FROM tool_calls c JOIN former f ON c.project_id = f.project_id AND c.run_id = f.id
-  WHERE c.phase = 'settled'
+  WHERE c.phase = 'settled' AND (c.tool <> '{EXCEED_BUDGET}' OR c.approval_id IS NULL)
 )
 UPDATE runs r SET active_agent = f.active_agent, shared = f.shared
 FROM former f WHERE r.project_id = f.project_id AND r.id = :id
@@ -172,7 +175,7 @@ def _extend_limits(
     with."""
     limits: dict[str, Any] = {
         "max_turns": state.turn + (turns or allowed.max_turns),
-        "max_tool_calls": len(state.calls) + allowed.max_tool_calls,
+        "max_tool_calls": count_calls(state) + allowed.max_tool_calls,
     }
     return config.model_copy(update={"limits": config.limits.model_copy(update=limits)})
 
