@@ -24,6 +24,7 @@ from runward.domain import not_found
 from runward.domain.audit import AuditAction
 from runward.domain.errors import FieldError
 from runward.domain.ids import KeyId, Prefix, format_id, format_optional_id, parse_id
+from runward.domain.registry.tools import ToolName
 from runward.domain.run.budgets import BudgetAction, BudgetPeriod, BudgetUnit
 from runward.store import budgets
 from runward.store.access import keys
@@ -55,9 +56,10 @@ class CreateBudget(RequestModel):
 
     model_config = with_example(**_GIVEN)
 
-    agent: Annotated[str, Field(min_length=1, max_length=64)] | None = None
-    """Name of an agent. The budget applies to the model requests of this agent, also in child runs
-    and after handoffs. Null: the budget applies to all agents."""
+    agent: ToolName | None = None
+    """Name of an agent, which does not have to be registered yet. The budget applies to the model
+    requests of this agent, also in child runs and after handoffs. Null: the budget applies to all
+    agents."""
     key_id: Annotated[str, Field(max_length=64)] | None = None
     """ID of an API key of the project. The budget applies to the runs that this key starts. Null:
     the budget applies to all API keys."""
