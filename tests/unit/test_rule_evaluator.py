@@ -119,6 +119,16 @@ async def test_a_rule_that_makes_values_too_large_fails(rules: RuleEvaluator) ->
     assert await decide(rules, "true", {}) is True
 
 
+async def test_a_concurrency_key_can_have_a_long_text(rules: RuleEvaluator) -> None:
+    async def compute(text: str) -> Any:
+        [value] = await rules.compute_keys(OURS, ["context.x"], {"context": {"x": text}})
+        return value
+
+    assert await compute("é" * 1_000) == "é" * 1_000
+    long = "é" * 100_000
+    assert await compute(long) == await compute(long) != await compute(long + "é")
+
+
 async def test_a_value_that_cannot_be_sent_fails(rules: RuleEvaluator) -> None:
     for values in ({"args": {"x": "\ud800"}}, {"args": {"x": 10**5000}}):
         assert isinstance(await decide(rules, "args.x == 'x'", values), RuleFailure)

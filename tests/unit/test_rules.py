@@ -157,3 +157,9 @@ def test_a_concurrency_key_without_a_value_is_a_failure(key: str) -> None:
 def test_a_concurrency_key_of_another_type_is_rejected(key: str) -> None:
     with pytest.raises(RuleError, match="A concurrency key must return a string, a number"):
         compile_rule(key, CONCURRENCY_KEY)
+
+
+@pytest.mark.parametrize("key", ["args.customer", "tool.name"])
+def test_a_concurrency_key_reads_no_call(key: str) -> None:
+    with pytest.raises(RuleError, match=r"a rule can use context, run$"):
+        compile_rule(key, CONCURRENCY_KEY)

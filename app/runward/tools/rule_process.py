@@ -6,6 +6,7 @@ If a request needs too much CPU time, the kernel ends the process. The program i
 path and not as a module, so that it imports only the rules and starts within 50 ms.
 """
 
+import hashlib
 import json
 import resource
 import signal
@@ -35,6 +36,8 @@ MEMORY_BYTES: Final = 268_435_456
 """Limit of memory in bytes for one request."""
 KEPT_BYTES: Final = 134_217_728
 """Limit of memory in bytes for the cache of compiled rules, in addition to MEMORY_BYTES."""
+MAX_TEXT: Final = 1_000
+"""Maximum number of characters of a text that is returned unchanged."""
 RULE_BYTES: Final = 100_000
 CHARACTER_BYTES: Final = 340
 """The size of a compiled rule, and the largest size of each of its characters (measured with nested
@@ -79,7 +82,15 @@ def _answers(line: bytes, kept: Kept) -> Iterator[list[RuleValue] | str]:
             yield []
         else:
             answer = compiled.evaluate({**request["shared"], **values})
-            yield answer.reason if isinstance(answer, RuleFailure) else [answer]
+            yield answer.reason if isinstance(answer, RuleFailure) else [_shorten(answer)]
+
+
+def _shorten(value: RuleValue) -> RuleValue:
+    """Return the digest of a long text, because the service reads lines of limited size. The values
+    of concurrency keys are only compared."""
+    if isinstance(value, str) and len(value) > MAX_TEXT:
+        return hashlib.sha256(value.encode()).hexdigest()
+    return value
 
 
 def _compiled(text: str, kinds: frozenset[str], kept: Kept) -> Rule | str:

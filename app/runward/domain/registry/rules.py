@@ -1,7 +1,7 @@
 """Rules in CEL, the Common Expression Language: `args.amount > 100 && context.tier != 'gold'`.
 
 A rule reads `args`, `context`, `run` and `tool` and returns true or false. A concurrency key reads
-the same variables and returns a text, a number, true or false. Any other result (a missing key, a
+`context` and `run` and returns a text, a number, true or false. Any other result (a missing key, a
 comparison of a number with a string, a value of another type) is a RuleFailure. Callers must then
 take the safe decision.
 
@@ -32,6 +32,7 @@ TOO_LARGE: Final = "The rule needs more memory than the limit for rules."
 DECISION: Final = frozenset({"BOOL"})
 CONCURRENCY_KEY: Final = frozenset({"BOOL", "DOUBLE", "INT", "STRING", "UINT"})
 """CEL types of the results of rules and of concurrency keys."""
+_VARIABLES: Final = {DECISION: VARIABLES, CONCURRENCY_KEY: ("context", "run")}
 _RESULTS: Final = {
     DECISION: "A rule must return true or false.",
     CONCURRENCY_KEY: "A concurrency key must return a string, a number, true or false.",
@@ -81,13 +82,14 @@ def compile_rule(text: str, kinds: frozenset[str] = DECISION) -> Rule:
     if len(text) > MAX_RULE:
         raise RuleError(f"The rule is longer than {MAX_RULE} characters.")
     cel = _load_cel()
-    environment = cel.NewEnv(variables={name: cel.Type.DYN for name in VARIABLES})
+    variables = _VARIABLES[kinds]
+    environment = cel.NewEnv(variables={name: cel.Type.DYN for name in variables})
     try:
         expression = environment.compile(text)
         kind = expression.return_type().name()
         nesting, names = _outline(expression.serialize())
     except (RuntimeError, ValueError) as error:
-        raise RuleError(_readable(str(error))) from None
+        raise RuleError(_readable(str(error), variables)) from None
     except MemoryError:
         raise RuleError(TOO_LARGE) from None
     if nesting > MAX_NESTING:
@@ -178,15 +180,16 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
         shift += 7
 
 
-def _readable(message: str) -> str:
-    """Return the library's message without the prefix for the kind of error."""
+def _readable(message: str, variables: tuple[str, ...] = VARIABLES) -> str:
+    """Return the library's message without the prefix for the kind of error. `variables`: those
+    that the rule can read."""
     text = re.sub(r"^[A-Z_]+: |\s*\[[A-Z_]+\]$", "", message.strip())
     place = re.search(r"<input>:(\d+):(\d+): ([^\n]*)", text)
     if place is None:
         return _shortened(text)
     line, column, what = place.groups()
     if what.startswith("undeclared reference"):
-        what += f"; a rule can use {', '.join(VARIABLES)}"
+        what += f"; a rule can use {', '.join(variables)}"
     return _shortened(f"Line {line}, column {column}: {what}")
 
 
