@@ -16,13 +16,15 @@ from runward.store.access import keys
 from runward.store.access.limits import put_limits
 from runward.store.postgres.db import mint
 from runward.store.runs import queue
+from runward.store.runs.fair_claims import CANDIDATES_OF_PROJECT
 from runward.store.runs.gate import Ending
 from tests.db.store import LEASE, PROJECT, STOPPED_CLOCK, Store, step
+from tests.db.test_plans import count_rows_read
 
 FLOOD = """
-INSERT INTO runs (project_id, id, status, config, available_at, last_seq)
+INSERT INTO runs (project_id, id, status, config, available_at, last_seq, concurrency_groups)
 SELECT :project_id, gen_random_uuid(), 'queued', '{"model": "offline:rules"}',
-  clock_timestamp() - interval '1 h' + n * interval '1 ms', 1
+  clock_timestamp() - interval '1 h' + n * interval '1 ms', 1, CAST(:groups AS text[])
 FROM generate_series(1, CAST(:count AS int)) n"""
 RUN = """
 INSERT INTO runs (project_id, id, status, config, priority, available_at, agent, active_agent,
@@ -59,7 +61,7 @@ async def worker(store: Store) -> AsyncGenerator[Worker]:
 async def add_project(store: Store, runs: int = 0) -> ProjectId:
     project_id = ProjectId(mint())
     await store.sql("INSERT INTO projects (id, name) VALUES (:id, 'p')", id=project_id)
-    await store.sql(FLOOD, project_id=project_id, count=runs)
+    await store.sql(FLOOD, project_id=project_id, count=runs, groups=None)
     return project_id
 
 
@@ -324,6 +326,22 @@ async def test_a_run_that_waits_for_one_group_does_not_use_the_room_of_another(
     await add_runs_of(store, 1, "b", agent="clerk")
     [behind] = await add_runs_of(store, 1, "b", agent="desk")
     assert [state.id for state in await worker.claim(10)] == [behind]
+
+
+async def test_many_runs_with_the_same_value_do_not_hide_later_runs(
+    store: Store, worker: Worker
+) -> None:
+    await limit_customers(store, 1)
+    acme = name_concurrency_group(CUSTOMER, "acme")
+    await store.sql(FLOOD, project_id=PROJECT, count=CANDIDATES_OF_PROJECT + 2, groups=[acme])
+    assert len(await worker.claim(10)) == 1
+    others = await add_runs_of(store, 2, "other")
+    assert [state.id for state in await worker.claim(10)] == others[:1]
+    sql = text(f"EXPLAIN (ANALYZE, FORMAT JSON) {queue.CLAIM.text}")
+    async with store.autocommit.connect() as tx:
+        values = queue.claim_values(10, LEASE, None, queue.NO_TURN)
+        [[explained]] = (await tx.execute(sql, values)).scalars()
+    assert count_rows_read(explained["Plan"]) < 2 * CANDIDATES_OF_PROJECT
 
 
 async def test_a_removed_expression_no_longer_limits_its_runs(store: Store, worker: Worker) -> None:

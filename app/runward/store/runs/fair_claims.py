@@ -9,9 +9,11 @@ with the project after the last one. See docs/decisions/fair-claims.md.
 from typing import Final
 from uuid import UUID
 
-SCAN: Final = 1_000
+SCAN: Final = 10_000
 """Maximum number of queued runs of a project that a claim reads if agents, tools, API keys or
 concurrency keys have limits."""
+CANDIDATES_OF_PROJECT: Final = 1_000
+"""Maximum number of these runs that a claim considers because none of their groups is full."""
 _IN_QUEUE: Final = "r.status = 'queued' AND r.available_at < 'infinity'"
 """SQL condition of the index `runs_project_queue`: runs that do not wait for another run."""
 # `levels` contains the priorities in the queue of the project, highest first. Only the index
@@ -44,9 +46,9 @@ def _read_queue(project: str, limit: str, lock: str = "") -> str:
 # The groups of a run whose running runs are limited together: its agent, its API key, its tools
 # with limits, and its values of concurrency keys. The first character is the kind of the group.
 _GROUPS: Final = (
-    "unnest(ARRAY['a' || {run}.active_agent, 'k' || {run}.created_by]"
+    "(ARRAY['a' || {run}.active_agent, 'k' || {run}.created_by]"
     " || {run}.concurrency_groups || CASE WHEN l.tools IS NOT NULL THEN ARRAY(SELECT 't' || name"
-    " FROM unnest({run}.tool_names) name WHERE jsonb_exists(l.tools, name)) END) AS g(name)"
+    " FROM unnest({run}.tool_names) name WHERE jsonb_exists(l.tools, name)) END)"
 )
 _MAX_OF_GROUP: Final = """CAST(CASE left(g.name, 1)
       WHEN 'a' THEN l.agents ->> substr(g.name, 2)
@@ -54,30 +56,37 @@ _MAX_OF_GROUP: Final = """CAST(CASE left(g.name, 1)
       WHEN 'k' THEN (SELECT CAST(k.running_runs AS text) FROM key_limits k
         WHERE k.project_id = l.project_id AND k.key_id = CAST(substr(g.name, 2) AS uuid))
       ELSE l.concurrency_keys -> substr(g.name, 2, 32) ->> 'max' END AS int)"""
-# In the order of the queue, the runs whose groups have room. A run of a full group does not use
-# the room of its other groups.
+# In the order of the queue, the runs whose groups have room. Runs of full groups are skipped first,
+# so that they neither hide later runs nor use the room of their other groups.
 _ALLOWED: Final = f"""
-    WITH q AS (SELECT q.*, row_number() OVER () AS place
-      FROM ({_read_queue("l.project_id", str(SCAN))}) q
-    ), running AS (
-      SELECT g.name, count(*) AS number FROM runs r CROSS JOIN LATERAL {_GROUPS.format(run="r")}
+    WITH running AS MATERIALIZED (
+      SELECT g.name, count(*) AS number
+      FROM runs r CROSS JOIN LATERAL unnest({_GROUPS.format(run="r")}) AS g(name)
       WHERE r.status = 'in_progress' AND r.project_id = l.project_id GROUP BY g.name
-    ), members AS (
-      SELECT q.id, q.place, g.name, {_MAX_OF_GROUP} - coalesce(b.number, 0) AS room
-      FROM q CROSS JOIN LATERAL {_GROUPS.format(run="q")} LEFT JOIN running b ON b.name = g.name
-    ), waiting AS MATERIALIZED (
-      SELECT id FROM members WHERE room <= 0
+    ), q AS MATERIALIZED (
+      SELECT q.*, row_number() OVER () AS place FROM (
+        SELECT q.* FROM ({_read_queue("l.project_id", str(SCAN))}) q
+        WHERE NOT {_GROUPS.format(run="q")} && ARRAY(
+          SELECT g.name FROM running g WHERE {_MAX_OF_GROUP} <= g.number)
+        LIMIT {CANDIDATES_OF_PROJECT}) q
+    ), members AS MATERIALIZED (
+      SELECT q.id, q.place, g.name
+      FROM q CROSS JOIN LATERAL unnest({_GROUPS.format(run="q")}) AS g(name)
+    ), rooms AS MATERIALIZED (
+      SELECT g.name, {_MAX_OF_GROUP} - coalesce(b.number, 0) AS room
+      FROM (SELECT DISTINCT name FROM members) g LEFT JOIN running b ON b.name = g.name
     ), ranked AS (
-      SELECT id, room - row_number() OVER (PARTITION BY name ORDER BY place) AS room
-      FROM members WHERE room > 0 AND id NOT IN (SELECT id FROM waiting)
+      SELECT m.id, o.room - row_number() OVER (PARTITION BY m.name ORDER BY m.place) AS room
+      FROM members m JOIN rooms o ON o.name = m.name AND o.room IS NOT NULL
     )
-    SELECT q.id FROM q WHERE q.id NOT IN (SELECT id FROM waiting)
-      AND q.id NOT IN (SELECT id FROM ranked WHERE room < 0)
+    SELECT q.id FROM q WHERE q.id NOT IN (SELECT id FROM ranked WHERE room < 0)
     ORDER BY q.place LIMIT greatest(m.room, 0)"""
 # `turns` visits the projects with queued runs in the order of their IDs, beginning after the last
 # claim, until enough of them have claimable runs. `shares` contains the number of runs to claim of
 # each project. Only these are locked, so that claims of other workers find the next ones. `claimed`
 # contains the same rows as `c`. Only there, PostgreSQL expects few rows, and looks up each of them.
+#
+# Without OFFSET 0, PostgreSQL would compute `allowed` once for each place where it is used.
 #
 # Claims of a project with limits exclude each other, so that they count the same running runs. If
 # another claim holds the lock, or was committed after this statement began, the project has no
@@ -106,7 +115,7 @@ RECURSIVE turns AS (
   ) m CROSS JOIN LATERAL (
     SELECT CASE WHEN coalesce(l.agents, l.tools, l.concurrency_keys) IS NOT NULL OR EXISTS (
       SELECT FROM key_limits k WHERE k.project_id = l.project_id AND k.running_runs IS NOT NULL
-    ) THEN ARRAY({_ALLOWED}) END AS allowed
+    ) THEN ARRAY({_ALLOWED}) END AS allowed OFFSET 0
   ) a CROSS JOIN LATERAL (
     SELECT CASE WHEN a.allowed IS NULL THEN (
       SELECT CAST(count(*) AS int) FROM ({_read_queue("n.project_id", "greatest(m.room, 0)")}) q
