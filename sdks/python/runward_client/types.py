@@ -1147,8 +1147,9 @@ class CountInputTokens(TypedDict):
 class CreateBudget(TypedDict):
     """A budget to create. Without `agent` and `key_id`, it applies to all runs of the project."""
     agent: NotRequired[str | None]
-    """Name of an agent. The budget applies to the model requests of this agent, also in child
-    runs and after handoffs. Null: the budget applies to all agents."""
+    """Name of an agent, which does not have to be registered yet. The budget applies to the
+    model requests of this agent, also in child runs and after handoffs. Null: the budget
+    applies to all agents."""
     key_id: NotRequired[str | None]
     """ID of an API key of the project. The budget applies to the runs that this key starts.
     Null: the budget applies to all API keys."""

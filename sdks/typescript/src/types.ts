@@ -4373,8 +4373,9 @@ export interface components {
          */
         CreateBudget: {
             /**
-             * @description Name of an agent. The budget applies to the model requests of this agent, also in child runs
-             *     and after handoffs. Null: the budget applies to all agents.
+             * @description Name of an agent, which does not have to be registered yet. The budget applies to the model
+             *     requests of this agent, also in child runs and after handoffs. Null: the budget applies to all
+             *     agents.
              */
             agent?: string | null;
             /**
@@ -14700,6 +14701,10 @@ export interface components {
                 "X-Request-Id"?: string;
                 /** @description Number of seconds to wait before the next request. */
                 "Retry-After"?: number;
+                /** @description The limits of requests of the API key and of the project, such as `"project";q=600;w=60` for 600 requests in 60 seconds. If there is such a limit, every response has this header. */
+                "RateLimit-Policy"?: string;
+                /** @description For each of these limits, the number of remaining requests and of seconds until they are available again, such as `"project";r=0;t=42`. */
+                RateLimit?: string;
                 [name: string]: unknown;
             };
             content: {
@@ -14825,6 +14830,10 @@ export interface components {
                 "X-Request-Id"?: string;
                 /** @description Number of seconds to wait before the next request. */
                 "Retry-After"?: number;
+                /** @description The limits of requests of the API key and of the project, such as `"project";q=600;w=60` for 600 requests in 60 seconds. If there is such a limit, every response has this header. */
+                "RateLimit-Policy"?: string;
+                /** @description For each of these limits, the number of remaining requests and of seconds until they are available again, such as `"project";r=0;t=42`. */
+                RateLimit?: string;
                 [name: string]: unknown;
             };
             content: {

@@ -82,6 +82,23 @@ _RETRY_AFTER: Final[Json] = {
         "schema": {"type": "integer"},
     }
 }
+_RATE_LIMIT: Final[Json] = {
+    "RateLimit-Policy": {
+        "description": "The limits of requests of the API key and of the project, such as "
+        '`"project";q=600;w=60` for 600 requests in 60 seconds. If there is such a limit, every '
+        "response has this header.",
+        "schema": {"type": "string"},
+    },
+    "RateLimit": {
+        "description": "For each of these limits, the number of remaining requests and of seconds "
+        'until they are available again, such as `"project";r=0;t=42`.',
+        "schema": {"type": "string"},
+    },
+}
+_HEADERS_OF_PROBLEMS: Final[Mapping[int, Json]] = {
+    429: _RETRY_AFTER | _RATE_LIMIT,
+    503: _RETRY_AFTER,
+}
 
 
 def build_document(all_routes: Iterable[BaseRoute]) -> Json:
@@ -264,7 +281,7 @@ def _make_response(
     schema = {"$ref": f"#/components/schemas/{model}"}
     return {
         "description": text,
-        "headers": _REQUEST_ID | (_RETRY_AFTER if status in {429, 503} else {}),
+        "headers": _REQUEST_ID | _HEADERS_OF_PROBLEMS.get(status, {}),
         "content": {kind: {"schema": schema, "examples": shown}},
     }
 
