@@ -14701,7 +14701,7 @@ export interface components {
                 "X-Request-Id"?: string;
                 /** @description Number of seconds to wait before the next request. */
                 "Retry-After"?: number;
-                /** @description The limits of requests of the API key and of the project, such as `"project";q=600;w=60` for 600 requests in 60 seconds. If there is such a limit, every response has this header. */
+                /** @description The limits of requests of the API key and of the project, such as `"project";q=600;w=60` for 600 requests in 60 seconds. If there is such a limit, the response to each request that counts has this header. */
                 "RateLimit-Policy"?: string;
                 /** @description For each of these limits, the number of remaining requests and of seconds until they are available again, such as `"project";r=0;t=42`. */
                 RateLimit?: string;
@@ -14830,7 +14830,7 @@ export interface components {
                 "X-Request-Id"?: string;
                 /** @description Number of seconds to wait before the next request. */
                 "Retry-After"?: number;
-                /** @description The limits of requests of the API key and of the project, such as `"project";q=600;w=60` for 600 requests in 60 seconds. If there is such a limit, every response has this header. */
+                /** @description The limits of requests of the API key and of the project, such as `"project";q=600;w=60` for 600 requests in 60 seconds. If there is such a limit, the response to each request that counts has this header. */
                 "RateLimit-Policy"?: string;
                 /** @description For each of these limits, the number of remaining requests and of seconds until they are available again, such as `"project";r=0;t=42`. */
                 RateLimit?: string;

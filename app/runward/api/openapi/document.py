@@ -85,8 +85,8 @@ _RETRY_AFTER: Final[Json] = {
 _RATE_LIMIT: Final[Json] = {
     "RateLimit-Policy": {
         "description": "The limits of requests of the API key and of the project, such as "
-        '`"project";q=600;w=60` for 600 requests in 60 seconds. If there is such a limit, every '
-        "response has this header.",
+        '`"project";q=600;w=60` for 600 requests in 60 seconds. If there is such a limit, the '
+        "response to each request that counts has this header.",
         "schema": {"type": "string"},
     },
     "RateLimit": {
