@@ -108,6 +108,21 @@ async def test_a_step_charges_the_cost_of_the_response_instead_of_its_reservatio
     assert await sums(store, budget) == (pytest.approx(0.1), 0.0)
 
 
+async def test_a_response_without_usage_costs_as_much_as_its_reservation(
+    loop: Loop, store: Store
+) -> None:
+    cost, tokens = await add(store, 1.0), await add(store, 10_000, unit="tokens")
+
+    async def respond() -> ModelResponse:
+        return ModelResponse.of("done")
+
+    loop.model.answers.append(respond)
+    assert await loop.execute(await loop.leased("go")) == "completed"
+    assert await sums(store, cost) == (pytest.approx(ESTIMATE), 0)
+    spent, reserved = await sums(store, tokens)
+    assert (spent > 4_096, reserved) == (True, 0)
+
+
 async def test_fifty_parallel_runs_do_not_reserve_more_than_the_limit(
     loop: Loop, store: Store
 ) -> None:

@@ -138,6 +138,7 @@ class ModelTurn:
         reserve: Reserve,
     ) -> ModelResponse | Finish | BudgetWait:
         """Return the model's response. If the project has budgets, reserve the usage first."""
+        estimate = None
         if self.checks.policy.has_budgets:
             estimate = estimate_usage(self.models.prices, self.state.config.models, request)
             # Set first, because the reservation may be committed after this task was cancelled.
@@ -156,8 +157,8 @@ class ModelTurn:
             )
         except ModelError as error:
             return Finish(RunStatus.FAILED, code=error.code, message=error.message)
-        if self.charge is not None:
-            self.charge = self.charge.with_usage(response.usage)
+        if self.charge is not None and estimate is not None:
+            self.charge = self.charge.with_usage(response.usage, estimate)
         return response
 
     async def delegate(

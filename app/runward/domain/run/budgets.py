@@ -57,7 +57,11 @@ class BudgetCharge:
     cost: float = 0.0
     tokens: int = 0
 
-    def with_usage(self, usage: Usage) -> Self:
+    def with_usage(self, usage: Usage, estimate: Estimate) -> Self:
+        """Return the charge of a response. If the provider reported no usage, the estimate
+        counts."""
+        if usage.total == 0:
+            return replace(self, cost=estimate.cost or 0.0, tokens=estimate.tokens)
         return replace(self, cost=usage.cost, tokens=usage.input + usage.output)
 
 
