@@ -111,7 +111,15 @@ def test_any_text_is_an_expression_or_has_a_problem(cron: str) -> None:
 
 def test_only_names_of_the_time_zone_database_are_time_zones() -> None:
     assert is_time_zone("Europe/Berlin") and is_time_zone("UTC")
-    for name in ("", "Europe", "europe/berlin ", "../../etc/passwd", "/etc/localtime", "CET\0"):
+    for name in (
+        "",
+        "Europe",
+        "europe/berlin ",
+        "../../etc/passwd",
+        "/etc/localtime",
+        "localtime",
+        "CET\0",
+    ):
         assert not is_time_zone(name)
 
 

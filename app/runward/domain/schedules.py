@@ -87,7 +87,8 @@ def is_time_zone(name: str) -> bool:
 
 @cache
 def _list_time_zones() -> frozenset[str]:
-    return frozenset(available_timezones())
+    # `localtime` is a file of Debian, and not a name of the database. Hosts can differ in it.
+    return frozenset(available_timezones() - {"localtime"})
 
 
 @dataclass(frozen=True, slots=True)
