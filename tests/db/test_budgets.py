@@ -250,6 +250,26 @@ async def test_the_sweep_wakes_only_as_many_runs_as_the_budget_has_room_for(
     assert [await is_available(store, state) for state in states].count(True) == 2
 
 
+async def test_a_request_that_fits_exactly_is_reserved(store: Store) -> None:
+    """In floating-point numbers, 0.2 + 0.1 exceeds 0.3."""
+    budget = await add(store, 0.3)
+    for spent in (0.1, 0.2, 0.3):
+        assert await reserve(store, await store.leased(), 0.1) == "reserved"
+        assert (await sums(store, budget))[1] == spent
+    assert isinstance(await reserve(store, await store.leased(), 1e-9), BudgetWait)
+
+
+async def test_waits_of_runs_that_ended_are_removed(loop: Loop, store: Store) -> None:
+    await add(store, 0.1)
+    state, other = await loop.leased("go"), await loop.leased("go")
+    for one in (state, other):
+        assert await loop.execute(one) == "queued"
+    await cancel(store, state)
+    async with store.pool.begin() as tx:
+        await budgets.forget_ended(tx)
+    assert [row.run_id for row in await waits(store)] == [other.id]
+
+
 async def test_the_database_s_clock_begins_the_next_period(loop: Loop, store: Store) -> None:
     budget = await add(store, 0.5)
     state = await store.leased()

@@ -26,7 +26,7 @@ from runward.domain.run.budgets import (
 )
 from runward.store.postgres.columns import TIMESTAMP, RowMapping
 from runward.store.postgres.db import Tx, mint, notify_tools, select_page
-from runward.store.postgres.tables import budgets
+from runward.store.postgres.tables import OPEN_STATUSES, budgets
 
 BATCH: Final = 200
 """Maximum number of waiting runs that one sweep wakes."""
@@ -85,9 +85,11 @@ _APPLYING: Final = (
 _NEEDS_PRICE: Final = text(
     f"SELECT EXISTS (SELECT 1 FROM budgets WHERE {_APPLYING} AND unit = '{BudgetUnit.USD}')"
 )
+# PostgreSQL adds the amounts as in _WAKE. With another rounding, a woken run could find no room.
 _LOCK_APPLYING: Final = text(
     "SELECT id, unit, limit_usd AS limit, on_limit = 'ask' AS asks,"
-    f" CAST({_SPENT} + reserved_usd AS float8) AS used,"
+    f" {_SPENT} + reserved_usd + CAST(CASE unit WHEN '{BudgetUnit.TOKENS}'"
+    " THEN CAST(:tokens AS float8) ELSE CAST(:cost AS float8) END AS numeric) > limit_usd AS full,"
     f" {_END} AS period_end, {_DELAY} AS delay"
     f" FROM budgets WHERE {_APPLYING} ORDER BY id FOR UPDATE"
 )
@@ -151,22 +153,25 @@ FROM (SELECT project_id, budget_id, sum(amount_usd) AS amount_usd FROM gone GROU
 WHERE budgets.project_id = gone.project_id AND id = gone.budget_id"""
 )
 # The smallest requests that fit together are woken, and the runs whose budget asks a person by now.
-# A wait is also removed if its run no longer waits. A locked run is skipped, because the lock's
-# holder is changing it.
+# `ready` keeps the runs of full budgets out of the sort, because there can be many of them. A wait
+# is also removed if its run no longer waits. A locked run is skipped, because the lock's holder is
+# changing it.
 _WAKE: Final = text(
     f"""
-WITH w AS (
-  SELECT w.project_id, w.run_id, w.budget_id, sum(w.estimate_usd) OVER (
-    PARTITION BY w.project_id, w.budget_id ORDER BY w.estimate_usd, w.run_id) AS needed
-  FROM budget_waits w
-), due AS (
-  SELECT w.project_id, w.run_id FROM w
+WITH ready AS (
+  SELECT w.project_id, w.budget_id, {_SPENT} + budgets.reserved_usd AS used,
+    CASE budgets.on_limit WHEN 'wait' THEN budgets.limit_usd END AS most
+  FROM (SELECT project_id, budget_id, min(estimate_usd) AS least FROM budget_waits GROUP BY 1, 2) w
   LEFT JOIN budgets ON budgets.project_id = w.project_id AND budgets.id = w.budget_id
   WHERE budgets.id IS NULL OR budgets.on_limit = 'ask'
-    OR {_SPENT} + budgets.reserved_usd + w.needed <= budgets.limit_usd
-    OR NOT EXISTS (SELECT 1 FROM runs r WHERE r.project_id = w.project_id AND r.id = w.run_id
-      AND r.status = 'queued' AND r.available_at > clock_timestamp())
-  LIMIT :batch
+    OR {_SPENT} + budgets.reserved_usd + w.least <= budgets.limit_usd
+), w AS (
+  SELECT w.project_id, w.run_id, ready.used, ready.most, sum(w.estimate_usd) OVER (
+    PARTITION BY w.project_id, w.budget_id ORDER BY w.estimate_usd, w.run_id) AS needed
+  FROM budget_waits w
+  JOIN ready ON ready.project_id = w.project_id AND ready.budget_id = w.budget_id
+), due AS (
+  SELECT project_id, run_id FROM w WHERE most IS NULL OR used + needed <= most LIMIT :batch
 ), locked AS (
   SELECT r.project_id, r.id FROM runs r
   JOIN due ON due.project_id = r.project_id AND due.run_id = r.id
@@ -183,6 +188,10 @@ WITH w AS (
   SELECT pg_notify('runward_work', '') FROM woken LIMIT 1
 )
 SELECT woken.id FROM woken LEFT JOIN hint ON true"""
+)
+_FORGET_ENDED: Final = text(
+    "DELETE FROM budget_waits w USING runs r WHERE r.project_id = w.project_id"
+    f" AND r.id = w.run_id AND r.status NOT IN ({OPEN_STATUSES})"
 )
 DUE: Final = f"SELECT 1 FROM budget_waits UNION ALL SELECT 1 {_LOST}"
 """Finds a row if a run waits for a budget or a reservation is lost."""
@@ -267,7 +276,7 @@ async def reserve(
 ) -> Reserved:
     """Reserve the estimated usage of a request in all budgets that apply to the run, or in none of
     them. `approved`: the budgets that the run may exceed."""
-    run = {"project_id": project_id, "agent": agent, "key_id": key_id}
+    run = {"project_id": project_id, "agent": agent, "key_id": key_id, **asdict(estimate)}
     rows = (await tx.execute(_LOCK_APPLYING, run)).all()
     if not rows:
         return "no_budget"
@@ -275,8 +284,8 @@ async def reserve(
     if None in amounts.values():
         return "unknown_price"
     for row in sorted(rows, key=lambda row: row.asks):  # a person is asked only if that helps
-        amount = cast("float", amounts[row.id])
-        if row.used + amount > row.limit:
+        if row.full:
+            amount = cast("float", amounts[row.id])
             unit, end = BudgetUnit(row.unit), row.period_end
             wait = BudgetWait(row.id, unit, row.limit, amount, end, row.delay, row.asks)
             if not (row.asks and is_approved(wait, approved)):
@@ -310,6 +319,11 @@ async def release_lost(tx: Tx) -> None:
     """Release the reservations of claims that have ended without a step."""
     await tx.execute(_LOCK_LOST)
     await tx.execute(_RELEASE_LOST)
+
+
+async def forget_ended(tx: Tx) -> None:
+    """Remove the waits of runs that have ended, for example because they were cancelled."""
+    await tx.execute(_FORGET_ENDED)
 
 
 async def wake_waiting(tx: Tx) -> int:

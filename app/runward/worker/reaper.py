@@ -40,6 +40,8 @@ CLEAN_EVERY: Final = 600
 """Number of sweeps between the beginnings of two passes of the cleaner."""
 RETRY_EVERY: Final = 60
 """Number of sweeps between two attempts to process a row that failed before."""
+FORGET_EVERY: Final = 60
+"""Number of sweeps between two removals of the budget waits of ended runs."""
 
 
 class Reaper:
@@ -214,6 +216,8 @@ class Reaper:
 
     async def _settle_budgets(self) -> bool:
         await self._alone(budgets.release_lost)
+        if self._sweeps % FORGET_EVERY == 0:
+            await self._alone(budgets.forget_ended)
         return await self._alone(budgets.wake_waiting) == budgets.BATCH
 
     async def _each(
