@@ -259,6 +259,21 @@ async def test_a_request_that_fits_exactly_is_reserved(store: Store) -> None:
     assert isinstance(await reserve(store, await store.leased(), 1e-9), BudgetWait)
 
 
+async def test_a_run_that_continues_in_the_next_period_waits_no_more(
+    loop: Loop, store: Store
+) -> None:
+    await add(store, 0.5)
+    await store.sql("UPDATE budgets SET spent_usd = 0.5")
+    state = await loop.leased("go")
+    assert await loop.execute(state) == "queued"
+    await store.sql("UPDATE budgets SET spent_usd = 0")
+    await store.sql("UPDATE runs SET available_at = clock_timestamp()")
+    [claimed] = await store.claim(1)
+    assert len(await waits(store)) == 1
+    assert await loop.execute(claimed) == "completed"
+    assert await waits(store) == []
+
+
 async def test_waits_of_runs_that_ended_are_removed(loop: Loop, store: Store) -> None:
     await add(store, 0.1)
     state, other = await loop.leased("go"), await loop.leased("go")

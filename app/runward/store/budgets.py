@@ -102,6 +102,8 @@ WITH made AS (
   FROM unnest(CAST(:ids AS uuid[]), CAST(:estimates AS float8[])) AS b(id, estimate)
   ON CONFLICT DO NOTHING
   RETURNING budget_id, amount_usd
+), continued AS (
+  DELETE FROM budget_waits WHERE project_id = :project_id AND run_id = :run_id
 )
 UPDATE budgets SET reserved_usd = reserved_usd + made.amount_usd FROM made
 WHERE project_id = :project_id AND id = made.budget_id"""
