@@ -196,6 +196,20 @@ async def test_an_approval_to_exceed_a_budget_applies_until_its_period_ends(
     assert isinstance(await reserve(store, other, approved=approved), BudgetWait)
 
 
+async def test_a_run_ends_if_the_approval_to_exceed_its_budget_expires(
+    loop: Loop, store: Store
+) -> None:
+    await add(store, 0.1, on_limit="ask")
+    state = await loop.leased("go")
+    assert await loop.execute(state) == "requires_action"
+    await store.sql("UPDATE approvals SET expires_at = clock_timestamp()")
+    await reaper(store).sweep()
+    [claimed] = await store.claim(1)
+    assert await loop.execute(claimed) == "incomplete"
+    assert (await store.head(state.id)).incomplete_details["reason"] == "budget"
+    assert loop.model.requests == []
+
+
 async def test_a_person_is_asked_only_if_all_other_budgets_have_room(store: Store) -> None:
     await add(store, 0.1, on_limit="ask")
     hard = await add(store, 0.1)
