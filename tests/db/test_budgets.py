@@ -80,6 +80,11 @@ async def answer(tokens: int) -> ModelResponse:
     return ModelResponse.of("done", usage=Usage(output=tokens))
 
 
+async def wait_forever() -> ModelResponse:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
 async def waits(store: Store) -> list[Row[Any]]:
     return list(await store.sql("SELECT * FROM budget_waits"))
 
@@ -339,13 +344,24 @@ async def test_the_reservation_of_a_lost_claim_is_released(store: Store) -> None
     assert await sums(store, budget) == (0.0, 0.0)
 
 
-async def test_the_reservation_of_a_run_that_was_cancelled_is_released(store: Store) -> None:
+async def test_the_estimate_of_a_run_that_was_cancelled_counts(store: Store) -> None:
+    """Otherwise, a client could read streamed responses and pay for none."""
     budget = await add(store, 1.0)
     state = await store.leased()
-    await reserve(store, state)
+    await reserve(store, state, 0.25)
     await cancel(store, state)
     await reaper(store).sweep()
-    assert await sums(store, budget) == (0.0, 0.0)
+    assert await sums(store, budget) == (0.25, 0.0)
+
+
+async def test_the_estimate_of_a_request_that_the_deadline_stops_counts(
+    loop: Loop, store: Store
+) -> None:
+    budget = await add(store, 1.0)
+    state = await loop.leased("go", limits={"deadline_seconds": 1})
+    loop.model.answers.append(wait_forever)
+    assert await loop.execute(state) == "incomplete"
+    assert await sums(store, budget) == (pytest.approx(ESTIMATE), 0.0)
 
 
 async def test_a_worker_that_was_lost_neither_charges_nor_keeps_its_reservation(
@@ -373,8 +389,7 @@ async def test_a_request_that_is_given_back_releases_its_reservation(
 
     async def respond() -> ModelResponse:
         loop.current.leased.drain()
-        await asyncio.Event().wait()
-        raise AssertionError
+        return await wait_forever()
 
     loop.model.answers.append(respond)
     assert await loop.execute(state) == "queued"

@@ -180,7 +180,7 @@ class Execution:
         reserve, check = partial(self._engine.storage.reserve, state), self.leased.check_lease
         asking = asked.ask(action, visible, turn, tell=self._add_note, check=check, reserve=reserve)
         parsed = await self.leased.run_unless_stopped(asking)
-        self.leased.changes.budget = asked.charge
+        self.leased.changes.budget = asked.reservation.find_charge(repeats=self.leased.draining)
         if isinstance(parsed, BudgetWait):
             return await self._wait_for_budget(parsed)
         if parsed is None and asked.response is not None:

@@ -3,7 +3,7 @@ and the checks of the requested calls before they are added to the ledger."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from time import perf_counter
 from typing import Final
@@ -20,7 +20,7 @@ from runward.domain.registry.guards import (
 )
 from runward.domain.run import texts
 from runward.domain.run.bounds import bounded_response
-from runward.domain.run.budgets import BudgetCharge, BudgetWait
+from runward.domain.run.budgets import BudgetWait
 from runward.domain.run.config import truncates_input
 from runward.domain.run.conversation import build_conversation
 from runward.domain.run.decide import AskModel, Finish
@@ -57,7 +57,7 @@ from runward.loop.checks import (
 from runward.loop.engine import ModelAccess
 from runward.loop.hosted_secrets import RequestWithSecrets, add_secrets
 from runward.loop.model_notes import Note, RequestObserver
-from runward.loop.reservations import UNPRICED, Reserve, count_fixed_bytes, estimate_usage
+from runward.loop.reservations import Reservation, Reserve, count_fixed_bytes, estimate_usage
 from runward.loop.spans import NO_TRACE, RunTrace
 from runward.loop.tool_rules import choose_tool_choice
 from runward.metrics.definitions import MODEL_ERRORS, MODEL_SECONDS, count_usage
@@ -92,8 +92,10 @@ class ModelTurn:
     trace: RunTrace = NO_TRACE
     response: ModelResponse | None = None
     """The model's response, as soon as it is accepted."""
-    charge: BudgetCharge | None = None
-    """The usage of the model request, if its estimate was reserved."""
+    reservation: Reservation = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reservation = Reservation(self.state.fence)
 
     async def ask(
         self,
@@ -138,27 +140,18 @@ class ModelTurn:
         reserve: Reserve,
     ) -> ModelResponse | Finish | BudgetWait:
         """Return the model's response. If the project has budgets, reserve the usage first."""
-        estimate = None
         if self.checks.policy.has_budgets:
             estimate = estimate_usage(self.models.prices, self.state.config.models, request)
-            # Set first, because the reservation may be committed after this task was cancelled.
-            self.charge = BudgetCharge(self.state.fence)
-            reserved = await reserve(estimate)
-            if reserved != "reserved":
-                self.charge = None
-            if isinstance(reserved, BudgetWait):
-                return reserved
-            if reserved == "unknown_price":
-                code = RunErrorCode.UNKNOWN_PRICE
-                return Finish(RunStatus.FAILED, code=code, message=UNPRICED)
+            if (refused := await self.reservation.make(reserve, estimate)) is not None:
+                return refused
         try:
             response = await ask_model(
                 self.models, self.state, request, self.trace, tell=tell, check=check
             )
         except ModelError as error:
+            self.reservation.end(None)
             return Finish(RunStatus.FAILED, code=error.code, message=error.message)
-        if self.charge is not None and estimate is not None:
-            self.charge = self.charge.with_usage(response.usage, estimate)
+        self.reservation.end(response.usage)
         return response
 
     async def delegate(

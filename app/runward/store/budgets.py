@@ -24,6 +24,7 @@ from runward.domain.run.budgets import (
     BudgetWait,
     Estimate,
 )
+from runward.domain.run.status import RunStatus
 from runward.store.postgres.columns import TIMESTAMP, RowMapping
 from runward.store.postgres.db import Tx, mint, notify_tools, select_page
 from runward.store.postgres.tables import OPEN_STATUSES, budgets
@@ -148,11 +149,16 @@ _RELEASE_LOST: Final = text(
 WITH gone AS (
   DELETE FROM budget_reservations WHERE (project_id, run_id, fence, budget_id) IN (
     SELECT v.project_id, v.run_id, v.fence, v.budget_id {_LOST}
-  ) RETURNING project_id, budget_id, amount_usd
+  ) RETURNING project_id, run_id, budget_id, amount_usd
+), sums AS (
+  SELECT g.project_id, g.budget_id, sum(g.amount_usd) AS released,
+    coalesce(sum(g.amount_usd) FILTER (WHERE r.status = '{RunStatus.CANCELLED}'), 0) AS charged
+  FROM gone g LEFT JOIN runs r ON r.project_id = g.project_id AND r.id = g.run_id GROUP BY 1, 2
 )
-UPDATE budgets SET reserved_usd = reserved_usd - gone.amount_usd
-FROM (SELECT project_id, budget_id, sum(amount_usd) AS amount_usd FROM gone GROUP BY 1, 2) AS gone
-WHERE budgets.project_id = gone.project_id AND id = gone.budget_id"""
+UPDATE budgets SET reserved_usd = reserved_usd - sums.released,
+  spent_usd = {_SPENT} + sums.charged,
+  period_start = greatest(budgets.period_start, {_START})
+FROM sums WHERE budgets.project_id = sums.project_id AND id = sums.budget_id"""
 )
 # The smallest requests that fit together are woken, and the runs whose budget asks a person by now.
 # `ready` keeps the runs of full budgets out of the sort, because there can be many of them. A wait
@@ -318,7 +324,9 @@ async def apply_change(tx: Tx, project_id: ProjectId, run_id: RunId, change: Bud
 
 
 async def release_lost(tx: Tx) -> None:
-    """Release the reservations of claims that have ended without a step."""
+    """Release the reservations of claims that have ended without a step. If a run was cancelled,
+    its estimate counts, because the provider may charge for the request. Otherwise, a client could
+    read a streamed response and cancel the run before it is charged."""
     await tx.execute(_LOCK_LOST)
     await tx.execute(_RELEASE_LOST)
 

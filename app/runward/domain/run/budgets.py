@@ -51,7 +51,7 @@ class Estimate:
 @dataclass(frozen=True, slots=True)
 class BudgetCharge:
     """The cost of a model request in US dollars and its tokens, which replace the reservation of
-    the claim with this fence. 0 if there was no response."""
+    the claim with this fence. 0 if the request failed."""
 
     fence: int
     cost: float = 0.0
@@ -61,8 +61,11 @@ class BudgetCharge:
         """Return the charge of a response. If the provider reported no usage, the estimate
         counts."""
         if usage.total == 0:
-            return replace(self, cost=estimate.cost or 0.0, tokens=estimate.tokens)
-        return replace(self, cost=usage.cost, tokens=usage.input + usage.output)
+            return self.with_estimate(estimate)
+        return replace(self, cost=usage.cost, tokens=usage.total)
+
+    def with_estimate(self, estimate: Estimate) -> Self:
+        return replace(self, cost=estimate.cost or 0.0, tokens=estimate.tokens)
 
 
 @dataclass(frozen=True, slots=True)
