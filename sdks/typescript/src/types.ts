@@ -1604,8 +1604,8 @@ export interface paths {
         get: operations["get_limits"];
         /**
          * Replace the limits
-         * @description Replace all limits of the project. They apply to all processes after two seconds. Runs that
-         *     are already running or queued are not affected.
+         * @description Replace all limits of the project. They apply to all processes after at most two seconds.
+         *     Runs that are already running continue, and accepted runs stay in the queue.
          *
          *     Requires the scope `admin`.
          */

@@ -219,8 +219,8 @@ async def put_limits(
     audit: AuditDep,
     body: PutProjectLimits,
 ) -> ProjectLimits:
-    """Replace all limits of the project. They apply to all processes after two seconds. Runs that
-    are already running or queued are not affected."""
+    """Replace all limits of the project. They apply to all processes after at most two seconds.
+    Runs that are already running continue, and accepted runs stay in the queue."""
     await _check_expressions(registry, principal.project_id, body)
     async with storage.begin() as tx:
         await _check_key_ids(tx, principal.project_id, body)
