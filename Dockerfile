@@ -10,12 +10,13 @@ ARG PIP_INDEX_URL
 ARG CA_BUNDLE
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 COPY requirements-image*.lock ./
-# Of botocore's descriptions of hundreds of services, Runward needs one.
+# Of botocore's descriptions of hundreds of services, keep those of Bedrock, of KMS, and of STS, from which pods get
+# the credentials of their role.
 RUN python3 -m venv --without-pip /opt/venv \
   && if [ -n "$CA_BUNDLE" ]; then printf '%s\n' "$CA_BUNDLE" > /tmp/ca.pem && export PIP_CERT=/tmp/ca.pem; fi \
   && if [ -z "$PIP_INDEX_URL" ]; then unset PIP_INDEX_URL; fi \
   && python3 -m pip --python /opt/venv/bin/python install --require-hashes --no-deps --requirement "$LOCK" \
-  && find /opt/venv -path '*/botocore/data/*' -prune -type d ! -name bedrock-runtime -exec rm -r {} +
+  && find /opt/venv -path '*/botocore/data/*' -prune -type d ! -name bedrock-runtime ! -name kms ! -name sts -exec rm -r {} +
 WORKDIR /srv/runward
 COPY app app
 COPY migrations migrations

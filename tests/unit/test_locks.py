@@ -75,6 +75,17 @@ def test_the_libraries_of_providers_are_optional_in_the_image() -> None:
     assert "mcp" in core
 
 
+def test_the_image_describes_the_services_of_aws_that_runward_uses() -> None:
+    """The Dockerfile removes botocore's descriptions of all others, and without its description, a
+    client of a service cannot be created."""
+    kept = set(re.findall(r"! -name ([a-z-]+)", Path("Dockerfile").read_text()))
+    code = "".join(path.read_text() for path in Path("app").rglob("*.py"))
+    clients = set(re.findall(r"boto3\.client\(\s*\"([a-z-]+)\"", code))
+    assert "kms" in clients
+    # pydantic-ai sends requests to Bedrock, and boto3 gets the credentials of a role from STS.
+    assert kept == clients | {"bedrock-runtime", "sts"}
+
+
 @pytest.mark.processes
 def test_the_bill_of_materials_holds_all_that_the_image_installs(tmp_path: Path) -> None:
     bill = tmp_path / "bill.json"
