@@ -194,6 +194,17 @@ async def test_pgbouncer_cannot_keep_the_project(secured_url: str) -> None:
             await row_security.enforce(database)
 
 
+async def test_a_database_that_is_not_migrated_has_no_policies(empty_database_url: str) -> None:
+    """Through PgBouncer, a process would otherwise refuse to start with another reason."""
+    async with opened(empty_database_url, through_pgbouncer=True) as database:
+        await row_security.enforce(database)
+        async with database.pool.connect() as tx:
+            assert not await row_security.is_enabled(tx)
+    await migrations.upgrade(empty_database_url, revision="0020")
+    async with opened(empty_database_url) as database, database.pool.connect() as tx:
+        assert not await row_security.is_enabled(tx)
+
+
 async def test_a_role_that_bypasses_the_policies_is_reported(
     secured_url: str, owner_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

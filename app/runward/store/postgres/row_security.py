@@ -44,8 +44,10 @@ async def find_unprotected(tx: Tx) -> list[str]:
 
 
 async def is_enabled(tx: Tx) -> bool:
-    """Return whether row-level security is enabled, also if a new table has no policy yet."""
-    return len(await find_unprotected(tx)) < len(list_tables())
+    """Return whether row-level security is enabled, also if a new table has no policy yet. False if
+    the database is not migrated."""
+    rows = await tx.execute(_STATE, {"names": list_tables()})
+    return any(row.forced for row in rows)
 
 
 async def is_bypassed(tx: Tx) -> bool:
