@@ -1,18 +1,22 @@
 """A server of the protocol of 2025 asks while a call is open: what becomes of the call."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, cast
+from uuid import UUID, uuid4
 
 import pytest
 
+from runward.domain.ids import RunId
 from runward.domain.json import JsonObject
 from runward.domain.run.outcomes import Done, Failed, FailureKind, NeedsInput, Outcome
 from runward.tools.base import Invocation
 from runward.tools.mcp import open_calls
+from runward.tools.mcp.open_calls import HeldCall, HeldCalls, OpenCall
 from tests.support.mcp.server import McpServer
-from tests.unit.test_mcp import Host, hosting, invocation
+from tests.unit.test_mcp import PROJECT, Host, hosting, invocation
 
 pytestmark = pytest.mark.processes
 
@@ -132,6 +136,29 @@ async def test_an_open_call_is_cancelled_when_its_run_no_longer_needs_it(
     assert questions(await host.mcp.invoke(call)) == ["Still?"]
     host.settled.add(call.call_uuid)
     await asyncio.to_thread(asking.wait_for, "cancelled")
+
+
+async def test_the_check_of_open_calls_belongs_to_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It checks the calls of all projects. If it had the project of the run that started it,
+    row-level security would hide the calls of the others, which would be cancelled."""
+    monkeypatch.setattr(open_calls, "CHECK_SECONDS", 0.0)
+    project = ContextVar("project", default="all")
+    projects = asyncio.Queue[str]()
+
+    async def find_open(_: Sequence[HeldCall]) -> set[UUID]:
+        projects.put_nowait(project.get())
+        return set()
+
+    async def send(_: OpenCall) -> Outcome:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    held, call = HeldCalls(find_open), OpenCall(report=lambda _share, _message: None)
+    call.send(send)
+    project.set("one")
+    held.put(HeldCall(PROJECT, RunId(uuid4()), uuid4()), call)
+    assert await projects.get() == "all"
+    await held.aclose()
 
 
 async def test_a_call_that_ends_before_its_answer_has_the_outcome_of_its_end() -> None:

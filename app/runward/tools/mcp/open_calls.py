@@ -5,7 +5,7 @@ client of the run has answered."""
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 from uuid import UUID
@@ -193,7 +193,8 @@ class HeldCalls:
     def put(self, key: HeldCall, call: OpenCall) -> None:
         self._held[key] = call
         if self._checking is None or self._checking.done():
-            self._checking = asyncio.create_task(self._check())
+            # Without the context of this call, because the task checks the calls of all projects.
+            self._checking = asyncio.create_task(self._check(), context=Context())
 
     def take(self, key: HeldCall) -> OpenCall | None:
         return self._held.pop(key, None)
