@@ -300,8 +300,11 @@ def test_the_migration_runs_before_the_other_resources_exist() -> None:
     assert kept["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
     pods = list_pods(manifests)
     for command, secret in (("migrate", copied), ("api", kept), ("worker", kept)):
-        [given] = read_container(pods[command])["envFrom"]
+        given, *others = read_container(pods[command])["envFrom"]
         assert given["secretRef"]["name"] == secret["metadata"]["name"]
+        # Of two Secrets with a variable, Kubernetes uses the last.
+        owner = [{"secretRef": {"name": "agents-owner"}}]
+        assert others == (owner if command == "migrate" else [])
     assert re.fullmatch(r"-\d+", copied["metadata"]["annotations"]["helm.sh/hook-weight"])
 
 
