@@ -280,6 +280,12 @@ def test_the_chart_rejects_values_that_cannot_work(option: str, message: str) ->
     assert message in done.stderr
 
 
+@pytest.mark.parametrize("name", ["metricsFrom", "egressTo"])
+def test_the_chart_rejects_an_empty_list_that_would_allow_everything(name: str) -> None:
+    done = render(FEWEST_VALUES, "--set-json", f"networkPolicy.{name}=[]")
+    assert f"/networkPolicy/{name}': minItems" in done.stderr
+
+
 def test_the_chart_rejects_an_old_cluster() -> None:
     done = render(FEWEST_VALUES, "--kube-version", "1.24.0")
     assert done.returncode != 0
