@@ -45,6 +45,8 @@ log = structlog.get_logger()
 
 GARBAGE_THRESHOLD: Final = 20_000
 """New objects between two looks at the youngest ones; Python's own is 700 to 2,000."""
+_HIDDEN_ENDINGS: Final = ("_url", "_endpoint", "_id", "_prices")
+"""Endings of settings that can contain a secret, such as a password in a URL."""
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 GRACE_SECONDS: Final = 5
 """How long open HTTP requests may take to end after SIGTERM; streams end at once."""
@@ -198,7 +200,7 @@ def describe_settings(settings: Settings) -> dict[str, object]:
     for name, field in type(settings).model_fields.items():
         value: object = getattr(settings, name)
         if value != field.get_default(call_default_factory=True):
-            hidden = isinstance(value, SecretStr) or name.endswith(("_url", "_id", "_prices"))
+            hidden = isinstance(value, SecretStr) or name.endswith(_HIDDEN_ENDINGS)
             given[name] = "(set)" if hidden else shown[name]
     return given
 

@@ -242,11 +242,13 @@ def test_a_bundle_replaces_no_file(tmp_path: Path, service: Service) -> None:
 
 def test_a_bundle_without_a_database(tmp_path: Path, service: Service) -> None:
     url = "postgresql://runward:very-secret@127.0.0.1:9/runward"
-    code, _ = examined(tmp_path, service, "--bundle", "b.zip", DATABASE_URL=url)
+    api = "http://me:very-secret@127.0.0.1:9"
+    code, _ = examined(tmp_path, service, "--bundle", "b.zip", "--url", api, DATABASE_URL=url)
     assert code == 1
     found = read_bundle(tmp_path / "b.zip")
     assert not {"deployment.json", "postgresql.json"} & found.keys()
     assert "fail" in {one["status"] for one in found["findings.json"]}
+    assert "no service answers at http://127.0.0.1:9" in json.dumps(found)
     assert "very-secret" not in json.dumps(found)
 
 

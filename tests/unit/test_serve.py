@@ -10,16 +10,19 @@ import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
+from itertools import product
 from typing import TextIO
 
 import pytest
 import structlog
 import typer
+from pydantic import ValidationError
 
 from runward.operating.environment import configure_logging, run_command
 from runward.serve import (
     STOP_SIGNALS,
     TaskEndedError,
+    describe_settings,
     describe_start,
     handle_stop_signals,
     supervise,
@@ -179,6 +182,26 @@ def test_the_line_at_the_start_names_the_settings_and_no_secret() -> None:
     assert given["secret_key"] == given["openai_base_url"] == "(set)"
     assert "worker_threads" not in given
     assert "hunter2" not in repr(about)
+
+
+def test_no_setting_shows_a_secret() -> None:
+    """The line at the start and the bundle of `doctor` contain the settings. All of them that can
+    contain a secret are hidden, and the others that accept any text are listed here."""
+    planted = (
+        "hunter2" * 6,
+        "https://models.example/hunter2",
+        "https://me:hunter2@collector.example/?token=hunter2",
+        "postgresql://me:hunter2@db.example/runward",
+    )
+    shown: set[str] = set()
+    for name, text in product(Settings.model_fields, planted):
+        try:
+            settings = Settings.model_validate({name: text})
+        except ValidationError:
+            continue
+        if "hunter2" in repr(describe_settings(settings)):
+            shown.add(name)
+    assert shown == {"data_dir", "host", "allowed_hosts", "plugins", "mcp_commands", "aws_region"}
 
 
 # Signals and the log.

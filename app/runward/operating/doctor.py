@@ -99,10 +99,11 @@ async def _collect_findings(
 
 def _check_api(url: str | None, key: str | None, bundle: Bundle | None) -> Finding:
     """Check that the API answers, and that it accepts the key if a key is set."""
-    where, local = resolve_address(url)
+    address, local = resolve_address(url)
+    where = str(httpx2.URL(address).copy_with(userinfo=b""))
     key = key or (read_local_key() if local else None)
     try:
-        with httpx2.Client(base_url=where, timeout=API_SECONDS, trust_env=not local) as http:
+        with httpx2.Client(base_url=address, timeout=API_SECONDS, trust_env=not local) as http:
             ready = http.get("/readyz")
             headers = {"Authorization": f"Bearer {key}"}
             known = http.get("/v1/capabilities", headers=headers) if key else None
