@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from runward.operating.deployment import open_deployment
 from runward.operating.key_findings import check_keys
 from runward.settings import Settings
 from runward.store import readiness
@@ -63,6 +64,17 @@ async def test_doctor_shows_when_a_previous_secret_key_can_be_removed(store: Sto
     [(status, detail)] = await find(store, OLD)
     assert status == "fail"
     assert "1 data key is encrypted with the secret key local:" in detail
+
+
+async def test_a_command_with_the_old_secret_key_removes_no_data_key_of_the_new_one(
+    store: Store,
+) -> None:
+    for secret_keys in ((OLD,), (NEW, OLD)):
+        await start(store, *secret_keys)
+    settings = Settings.model_validate({"secret_key": OLD, "database_url": store.url})
+    async with open_deployment(settings):
+        pass
+    await start(store, NEW)
 
 
 async def test_doctor_accepts_a_database_that_only_an_earlier_version_has_used(

@@ -31,7 +31,8 @@ async def open_deployment(settings: Settings) -> AsyncGenerator[tuple[Database, 
         stack.push_async_callback(database.close)
         await check_safety(database)  # its error explains why the connection fails
         ring = KeyRing(database, open_providers(settings.list_secret_keys()))
-        vault = await ring.open()
+        # A command can have an older configuration than the processes, which use the other keys.
+        vault = await ring.open(keep_others=True)
         async with database.pool.begin() as tx:
             await readiness.prepare_database(tx, vault)
         yield database, ring

@@ -108,10 +108,11 @@ class KeyRing:
     def current_wrapping_id(self) -> str:
         return self._providers[0].id
 
-    async def open(self) -> Vault:
+    async def open(self, *, keep_others: bool = False) -> Vault:
         """Load the data keys. Create the first one if there is none. Wrap them with the current
-        wrapping key, and remove what other wrapping keys than the configured ones have wrapped.
-        Raises UnmigratedDatabaseError, WrongSecretKeyError and KeyUnavailableError."""
+        wrapping key. Unless `keep_others`, remove what other wrapping keys than the configured
+        ones have wrapped. Raises UnmigratedDatabaseError, WrongSecretKeyError and
+        KeyUnavailableError."""
         stored = await self._read()
         if not stored:
             if (first := await self._choose_first()) is not None:
@@ -119,7 +120,7 @@ class KeyRing:
             stored = await self._read()
         await self._load(stored)
         others = {name for one in stored for name in one.wrapped} - self._list_provider_ids()
-        if others:
+        if others and not keep_others:
             async with self._database.pool.begin() as tx:
                 await tx.execute(_REMOVE_WRAPPED, {"others": sorted(others)})
             log.info("wrapping_keys_removed", keys=sorted(others))
