@@ -247,6 +247,14 @@ def test_all_files_name_the_version_of_the_package() -> None:
     assert compose["x-runward"]["image"] == f"runward:{VERSION}"
 
 
+def test_compose_reads_no_unknown_variable() -> None:
+    """Compose also passes the variables in `.env` to the processes, which reject unknown ones."""
+    compose = (ROOT / "docker-compose.yml").read_text("utf-8")
+    names = re.findall(r"\$\{(\w+)", compose)
+    assert "RUNWARD_SECRET_KEY" in names
+    assert find_unknown_variables(names) == []
+
+
 def test_the_chart_knows_the_configuration_variables() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text("utf-8"))
     [known, _] = schema["properties"]["config"]["propertyNames"]["anyOf"]
