@@ -53,6 +53,8 @@ def test_webhook_endpoints(project: Project, tmp_path: Path) -> None:
         assert own["id"] in {one["id"] for one in page.http()["data"]}
         assert page.http()["attempts"] is not None
         assert page.http()["secret"].startswith("whsec_")
+        assert page.http()["enabled"] is False
+        page.http()  # deletes the endpoint
         assert len(page.http()["data"]) == 2
 
 
