@@ -99,7 +99,7 @@ def test_a_run_of_a_session_waits_for_its_turn_and_its_time(project: Project) ->
         ("priority", 101, "must be less than or equal to 100"),
         ("priority", -101, "must be greater than or equal to -100"),
         ("priority", 0.5, "must be a valid integer"),
-        ("start_at", "2026-01-01T00:00:00", "must have timezone info"),
+        ("start_at", "2026-01-01T00:00:00", "must have an offset from UTC, such as Z or +02:00"),
         ("start_at", "tomorrow", "must be a valid datetime"),
         ("start_at", "9999-01-01T00:00:00Z", "must be at most one year ahead"),
     ],

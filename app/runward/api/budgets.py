@@ -52,7 +52,8 @@ _ON_LIMIT: Final = (
 
 
 class CreateBudget(RequestModel):
-    """A budget to create. Without `agent` and `key_id`, it applies to all runs of the project."""
+    """A budget to create. It can have `agent` or `key_id`, but not both. Without them, it applies
+    to all runs of the project."""
 
     model_config = with_example(**_GIVEN)
 
@@ -94,7 +95,8 @@ class CreateBudget(RequestModel):
 
 
 class UpdateBudget(RequestModel):
-    """The changes of a budget. Omitted fields keep their values."""
+    """The fields to update. To change the period or the runs to which a budget applies, create
+    another budget."""
 
     model_config = with_example(limit_usd=50.0)
 

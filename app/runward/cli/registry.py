@@ -27,6 +27,7 @@ class ResourceKind:
     @property
     def argument(self) -> object:
         return typer.Argument(
+            help=f"{'ID' if self.id_field == 'id' else 'Name'} of the {self.noun}.",
             metavar=self.noun.upper().replace(" ", "_"),
             autocompletion=complete_from(f"/v1/{self.path}", self.id_field),
         )

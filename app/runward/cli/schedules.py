@@ -59,10 +59,10 @@ SCHEDULES = ResourceKind(
     )
 )
 def create(
-    name: Annotated[str, typer.Argument(help="Display name of the schedule.")],
+    name: Annotated[str, typer.Argument(help="Name of the schedule, for people.")],
     said: Annotated[
         str,
-        typer.Argument(metavar="INPUT", help="Text of the message. Use `-` for standard input."),
+        typer.Argument(metavar="INPUT", help="Input of each run. Use `-` for standard input."),
     ],
     cron: Annotated[str | None, typer.Option(help="Cron expression with five fields.")] = None,
     time_zone: Annotated[
@@ -83,11 +83,15 @@ def create(
     ] = None,
     overlap: Annotated[
         Literal["skip", "queue", "replace"] | None,
-        typer.Option(help="What happens if an earlier run of the schedule has not ended."),
+        typer.Option(
+            help="What happens if an earlier run of the schedule has not ended. Default: skip."
+        ),
     ] = None,
     misfires: Annotated[
         Literal["skip", "once", "all"] | None,
-        typer.Option(help="What happens with times at which no worker was available."),
+        typer.Option(
+            help="What happens with times at which no worker was available. Default: once."
+        ),
     ] = None,
     file: Annotated[
         Path | None,

@@ -27,7 +27,7 @@ def _format_state(endpoint: dict[str, Any]) -> str:
     return "failing" if endpoint["failing_since"] else "enabled"
 
 
-def _format_answer(delivery: dict[str, Any]) -> str:
+def _format_response(delivery: dict[str, Any]) -> str:
     """Return the status code or the error of the last attempt for a table."""
     if not delivery["attempts"]:
         return ""
@@ -45,6 +45,7 @@ ENDPOINTS = ResourceKind(
         "state": _format_state,
     },
     empty_text="There are no webhook endpoints. Create one with `runward webhooks create`.",
+    delete_warning="Its deliveries are deleted too.",
     id_field="id",
 )
 DELIVERIES: Final[Columns] = {
@@ -52,7 +53,7 @@ DELIVERIES: Final[Columns] = {
     "event": lambda one: one["type"],
     "status": lambda one: one["status"],
     "attempts": lambda one: str(len(one["attempts"])),
-    "answer": _format_answer,
+    "response": _format_response,
     "created": lambda one: format_age(one["created_at"]),
 }
 
@@ -66,7 +67,7 @@ def create(
     to: Annotated[str, typer.Argument(metavar="URL", help="URL of the endpoint.")],
     event: Annotated[
         list[str] | None,
-        typer.Option(help="Event type that the endpoint receives. Repeatable."),
+        typer.Option(help="Event type that the endpoint receives. Repeatable. Default: all types."),
     ] = None,
     description: Annotated[str | None, typer.Option(help="Description of the endpoint.")] = None,
     url: Url = None,
@@ -91,7 +92,9 @@ def update(
     to: Annotated[str | None, typer.Option(metavar="URL", help="New URL of the endpoint.")] = None,
     event: Annotated[
         list[str] | None,
-        typer.Option(help="Event type that replaces the former ones. Repeatable."),
+        typer.Option(
+            help="Event type that the endpoint receives instead of the previous ones. Repeatable."
+        ),
     ] = None,
     description: Annotated[str | None, typer.Option(help="Description of the endpoint.")] = None,
     enabled: Annotated[

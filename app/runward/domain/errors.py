@@ -155,7 +155,7 @@ class ResultAlreadyGivenError(ConflictError):
 
 class LegalHoldError(ConflictError):
     code = "legal_hold"
-    text = "This data is under a legal hold. A key with `admin` can delete it at /v1/legal_holds."
+    text = "This data is under a legal hold. To erase it, first delete the hold at /v1/legal_holds."
 
 
 class AlreadyExistsError(ConflictError):

@@ -1145,7 +1145,8 @@ class CountInputTokens(TypedDict):
 
 
 class CreateBudget(TypedDict):
-    """A budget to create. Without `agent` and `key_id`, it applies to all runs of the project."""
+    """A budget to create. It can have `agent` or `key_id`, but not both. Without them, it
+    applies to all runs of the project."""
     agent: NotRequired[str | None]
     """Name of an agent, which does not have to be registered yet. The budget applies to the
     model requests of this agent, also in child runs and after handoffs. Null: the budget
@@ -6639,7 +6640,8 @@ class UpdateAgent(TypedDict):
 
 
 class UpdateBudget(TypedDict):
-    """The changes of a budget. Omitted fields keep their values."""
+    """The fields to update. To change the period or the runs to which a budget applies, create
+    another budget."""
     limit_usd: NotRequired[float | None]
     """Maximum cost of model requests in each period, in US dollars. Only for budgets of the
     cost."""
@@ -6929,7 +6931,7 @@ class WebhookDelivery(TypedDict):
     """When the next attempt is due. Null if there is none, or if it waits until the endpoint is
     enabled."""
     created_at: str
-    """When the delivery was created. Runward deletes deliveries 30 days later."""
+    """When the delivery was created. By default, Runward deletes it 30 days later."""
     ended_at: str | None
     """When the delivery ended. Null while it is pending."""
 
@@ -7466,11 +7468,11 @@ class ListWebhookEndpointsQuery(TypedDict):
 class ListWebhookDeliveriesQuery(TypedDict):
     """The query of `list_webhook_deliveries`."""
     webhook_endpoint_id: NotRequired[str]
-    """ID of a webhook endpoint."""
+    """Return only deliveries to this webhook endpoint."""
     run_id: NotRequired[str]
-    """ID of a run."""
+    """Return only deliveries about this run."""
     status: NotRequired[DeliveryStatus]
-    """Status of the delivery."""
+    """Return only deliveries with this status."""
     limit: NotRequired[int]
     """Maximum number of items to return. Default: 20."""
     after: NotRequired[str]
@@ -7674,10 +7676,10 @@ DecisionKind: TypeAlias = "Literal['approve', 'reject', 'edit', 'respond']"
 
 DeliveryStatus: TypeAlias = "Literal['pending', 'delivered', 'failed']"
 """Status of a delivery. `pending`: Runward will make an attempt. `delivered`: the endpoint
-answered with a 2xx status. `failed`: all attempts failed. Later versions may add values."""
+responded with a 2xx status. `failed`: all attempts failed. Later versions may add values."""
 
 DisabledReason: TypeAlias = "Literal['gone', 'failing']"
-"""Why Runward disabled an endpoint. `gone`: it answered with status 410. `failing`: all
+"""Why Runward disabled an endpoint. `gone`: it responded with status 410. `failing`: all
 attempts of three days failed. Later versions may add values."""
 
 ErasureStatus: TypeAlias = "Literal['in_progress', 'completed']"

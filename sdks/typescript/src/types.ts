@@ -1330,7 +1330,7 @@ export interface paths {
         };
         /**
          * List schedules
-         * @description List schedules.
+         * @description List the schedules of the project, with their next slots.
          *
          *     Requires the scope `runs:read` or `runs:write`.
          */
@@ -1529,7 +1529,7 @@ export interface paths {
         /**
          * List webhook deliveries
          * @description List the deliveries of all notifications, newest first, with their requests and the responses
-         *     of the endpoints. Runward keeps a delivery for 30 days.
+         *     of the endpoints. By default, Runward keeps a delivery for 30 days.
          *
          *     Requires the scope `admin`.
          */
@@ -1657,8 +1657,8 @@ export interface paths {
         put?: never;
         /**
          * Preview the retention
-         * @description Count the rows that Runward would remove now with this retention, and change nothing. Without
-         *     a body, use the current retention of the project.
+         * @description Count the rows that Runward would remove now with this retention, without removing them.
+         *     If the request has no body, Runward uses the current retention of the project.
          *
          *     Requires the scope `admin`.
          */
@@ -4363,7 +4363,8 @@ export interface components {
             model?: string;
         };
         /**
-         * @description A budget to create. Without `agent` and `key_id`, it applies to all runs of the project.
+         * @description A budget to create. It can have `agent` or `key_id`, but not both. Without them, it applies
+         *     to all runs of the project.
          * @example {
          *       "agent": "clerk",
          *       "limit_usd": 20,
@@ -4912,12 +4913,12 @@ export interface components {
         };
         /**
          * @description Status of a delivery. `pending`: Runward will make an attempt. `delivered`: the endpoint
-         *     answered with a 2xx status. `failed`: all attempts failed. Later versions may add values.
+         *     responded with a 2xx status. `failed`: all attempts failed. Later versions may add values.
          * @enum {string}
          */
         DeliveryStatus: "pending" | "delivered" | "failed";
         /**
-         * @description Why Runward disabled an endpoint. `gone`: it answered with status 410. `failing`: all
+         * @description Why Runward disabled an endpoint. `gone`: it responded with status 410. `failing`: all
          *     attempts of three days failed. Later versions may add values.
          * @enum {string}
          */
@@ -13728,7 +13729,8 @@ export interface components {
             };
         };
         /**
-         * @description The changes of a budget. Omitted fields keep their values.
+         * @description The fields to update. To change the period or the runs to which a budget applies, create
+         *     another budget.
          * @example {
          *       "limit_usd": 50
          *     }
@@ -14213,7 +14215,7 @@ export interface components {
             next_attempt_at: string | null;
             /**
              * Format: date-time
-             * @description When the delivery was created. Runward deletes deliveries 30 days later.
+             * @description When the delivery was created. By default, Runward deletes it 30 days later.
              */
             created_at: string;
             /** @description When the delivery ended. Null while it is pending. */
@@ -19129,11 +19131,11 @@ export interface operations {
     list_webhook_deliveries: {
         parameters: {
             query?: {
-                /** @description ID of a webhook endpoint. */
+                /** @description Return only deliveries to this webhook endpoint. */
                 webhook_endpoint_id?: string;
-                /** @description ID of a run. */
+                /** @description Return only deliveries about this run. */
                 run_id?: string;
-                /** @description Status of the delivery. */
+                /** @description Return only deliveries with this status. */
                 status?: components["schemas"]["DeliveryStatus"];
                 /** @description Maximum number of items to return. Default: 20. */
                 limit?: number;

@@ -74,6 +74,7 @@ _MESSAGES: Final[Mapping[str, str]] = {
     "string_type": "must be a string",
     "finite_number": "must be a finite number",
     "json_invalid": "is not valid JSON",
+    "timezone_aware": "must have an offset from UTC, such as Z or +02:00",
 }
 
 

@@ -71,8 +71,8 @@ async def preview_retention(
     limits: RetentionDep,
     retention: PutRetention | None = None,
 ) -> RetentionPreview:
-    """Count the rows that Runward would remove now with this retention, and change nothing. Without
-    a body, use the current retention of the project."""
+    """Count the rows that Runward would remove now with this retention, without removing them.
+    If the request has no body, Runward uses the current retention of the project."""
     choice: dict[str, int | None]
     if retention is None:
         async with storage.connect() as tx:
@@ -111,7 +111,9 @@ async def list_legal_holds(
     principal: Admin, storage: StorageDep, pagination: Pagination
 ) -> Page[LegalHold]:
     """List the legal holds of the project. Holds of newer resources come first."""
-    window = pagination.by_cursor(parse_any_id, "must be an ID of this list")
+    window = pagination.by_cursor(
+        parse_any_id, "must be the `first_id` or `last_id` of a page of this list"
+    )
     async with storage.connect() as tx:
         found = await holds.list_holds(tx, principal.project_id, **window)
     return pagination.page(found, LegalHold.from_row, lambda one: one.id)

@@ -95,7 +95,7 @@ async def create_schedule(
 async def list_schedules(
     principal: RunsReader, storage: StorageDep, pagination: Pagination
 ) -> Page[Schedule]:
-    """List schedules."""
+    """List the schedules of the project, with their next slots."""
     window = pagination.by_id(Prefix.SCHEDULE)
     async with storage.connect() as tx:
         found = await schedules.list_schedules(tx, principal.project_id, **window)

@@ -209,7 +209,7 @@ class WebhookDelivery(ResponseModel):
     """When the next attempt is due. Null if there is none, or if it waits until the endpoint is
     enabled."""
     created_at: datetime
-    """When the delivery was created. Runward deletes deliveries 30 days later."""
+    """When the delivery was created. By default, Runward deletes it 30 days later."""
     ended_at: datetime | None
     """When the delivery ended. Null while it is pending."""
 

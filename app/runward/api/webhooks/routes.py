@@ -194,13 +194,18 @@ async def list_webhook_deliveries(
     storage: StorageDep,
     pagination: Pagination,
     webhook_endpoint_id: Annotated[
-        str | None, Query(max_length=64, description="ID of a webhook endpoint.")
+        str | None,
+        Query(max_length=64, description="Return only deliveries to this webhook endpoint."),
     ] = None,
-    run_id: Annotated[str | None, Query(max_length=64, description="ID of a run.")] = None,
-    status: Annotated[DeliveryStatus | None, Query(description="Status of the delivery.")] = None,
+    run_id: Annotated[
+        str | None, Query(max_length=64, description="Return only deliveries about this run.")
+    ] = None,
+    status: Annotated[
+        DeliveryStatus | None, Query(description="Return only deliveries with this status.")
+    ] = None,
 ) -> Page[WebhookDelivery]:
     """List the deliveries of all notifications, newest first, with their requests and the responses
-    of the endpoints. Runward keeps a delivery for 30 days."""
+    of the endpoints. By default, Runward keeps a delivery for 30 days."""
     window = pagination.by_id(Prefix.WEBHOOK_DELIVERY)
     async with storage.connect() as tx:
         found = await deliveries.list_deliveries(

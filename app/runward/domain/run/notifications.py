@@ -70,7 +70,7 @@ MAX_FAILING: Final = timedelta(days=3)
 
 class DeliveryStatus(StrEnum):
     """Status of a delivery. `pending`: Runward will make an attempt. `delivered`: the endpoint
-    answered with a 2xx status. `failed`: all attempts failed."""
+    responded with a 2xx status. `failed`: all attempts failed."""
 
     PENDING = "pending"
     DELIVERED = "delivered"
@@ -78,7 +78,7 @@ class DeliveryStatus(StrEnum):
 
 
 class DisabledReason(StrEnum):
-    """Why Runward disabled an endpoint. `gone`: it answered with status 410. `failing`: all
+    """Why Runward disabled an endpoint. `gone`: it responded with status 410. `failing`: all
     attempts of three days failed."""
 
     GONE = "gone"
