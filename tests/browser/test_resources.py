@@ -47,18 +47,23 @@ def test_budgets_show_their_amounts_and_a_person_approves_to_exceed_one(
 ) -> None:
     admin = project.key("admin")
     admin.call("POST", "/v1/budgets", {"limit_tokens": 5_000, "agent": "clerk"})
+    key = project.new_key("runs:write", name="nightly import")
+    admin.call("POST", "/v1/budgets", {"limit_usd": 50, "key_id": key["id"]})
     admin.call("POST", "/v1/budgets", {"limit_usd": 0.01, "on_limit": "ask"})
     window = opens(*ALL_SCOPES, at="#/budgets")
     rows = window.page.get_by_role("row")
     expect(rows.nth(1)).to_contain_text("$0.01 per day")
-    expect(rows.nth(2)).to_contain_text("clerk")
-    expect(rows.nth(2)).to_contain_text("5,000 tokens per day")
-    expect(rows.nth(2).get_by_role("meter")).to_have_accessible_name(
+    expect(rows.nth(2)).to_contain_text("API key nightly import")
+    expect(rows.nth(3)).to_contain_text("clerk")
+    expect(rows.nth(3)).to_contain_text("5,000 tokens per day")
+    expect(rows.nth(3).get_by_role("meter")).to_have_accessible_name(
         "0 tokens of 5,000 tokens spent or reserved"
     )
     run = project.run(model=project.script(text("done"), name="priced"))
     assert run["status"] == "requires_action"
-    page = opens(at="#/inbox").page
+    page = opens(at=f"#/runs/{run['id']}").page
+    expect(page.get_by_text("A budget of $0.01 has no room for the next")).to_be_visible()
+    page.get_by_role("link", name="Inbox").click()
     card = page.get_by_role("article", name="Exceed a budget?")
     expect(card).to_contain_text("A budget of $0.01 has no room for it.")
     expect(card).to_contain_text("If you approve, this run can exceed the budget until")
@@ -67,8 +72,11 @@ def test_budgets_show_their_amounts_and_a_person_approves_to_exceed_one(
 
 
 def test_empty_lists_show_a_command_and_need_the_scope_of_the_api(opens: Opens) -> None:
-    page = opens(*ALL_SCOPES, at="#/budgets").page
-    expect(page.get_by_text("runward budgets create 20")).to_be_visible()
+    window = opens(*ALL_SCOPES, at="#/budgets")
+    expect(window.page.get_by_text("runward budgets create 20")).to_be_visible()
+    window.allow("404")
+    window.go("#/schedules/sched_019a5f1e9c637f749e2f7d9dbd5f5f94", "Schedule")
+    expect(window.page.get_by_text("This project has no schedule with this ID.")).to_have_count(1)
     menu = opens("runs:read").page.get_by_role("navigation")
     expect(menu.get_by_role("link", name="Schedules")).to_be_visible()
     expect(menu.get_by_role("link", name="Budgets")).to_have_count(0)

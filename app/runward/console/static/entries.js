@@ -1,9 +1,10 @@
 // Elements for the entries of a run's timeline.
 
 import { get } from "./api.js";
+import { inUnit } from "./budgets.js";
 import { add, fill, h, text } from "./dom.js";
 import { differences } from "./exact.js";
-import { duration, shortId, size } from "./format.js";
+import { duration, moment, number, shortId, size } from "./format.js";
 import { markdown } from "./markdown.js";
 import { timings, track } from "./timing.js";
 import { json, one, rows, words } from "./values.js";
@@ -37,6 +38,7 @@ const REASONS = {
   returned_to_client: "the client of a chat completion received the call, and runs it",
 };
 const WRITTEN_SHOWN = 20_000;
+const WARNINGS = new Set(["model.retried", "model.setting_dropped", "budget.exceeded"]);
 
 /** @param {Entry} entry @param {string} key @param {Around} around */
 export function entryView(entry, key, around) {
@@ -86,7 +88,7 @@ function callView(entry, key, raw, around) {
     rewrite(node, entry);
     return node;
   }
-  if (call.waits.length || call.attempts.length) add(node, track(around.runId, entry.turn, call));
+  if (entry.turn > 0 && (call.waits.length || call.attempts.length)) add(node, track(around.runId, entry.turn, call));
   const pending = call.approval?.status === "pending";
   if (!pending) add(node, argumentsView(call, key, around));
   if (call.approval && !pending) add(node, decision(call, around));
@@ -164,7 +166,7 @@ function brief(value) {
 /** @param {Entry} entry @param {string} key @param {HTMLElement | null} raw @param {Around} around */
 function noticeView(entry, key, raw, around) {
   const { type, data } = entry.events[0];
-  const tone = type === "model.retried" || type === "model.setting_dropped" ? "warn" : "soft";
+  const tone = WARNINGS.has(type) ? "warn" : "soft";
   const node = h("div", { class: `entry notice ${tone}` }, h("div", { class: "entry-head" }, h("p", null, noticed(type, data)), raw));
   if (type === "state.updated" && data.changes) add(node, h("details", { class: "io", "data-key": `state ${key}` }, h("summary", null, h("span", { class: "soft" }, text(brief(data.changes)))), json(data.changes)));
   if (type === "input.received") add(node, around.slot(entry));
@@ -179,6 +181,7 @@ function noticed(type, data) {
     case "input.received": return Number(data.messages) === 1 ? "The run received a message" : `The run received ${data.messages} messages`;
     case "state.updated": return "The state of the session was updated";
     case "model.setting_dropped": return [text(data.model), " does not support ", h("strong", null, text(data.setting)), ", so Runward did not send it: ", text(data.reason)];
+    case "budget.exceeded": return `A budget of ${inUnit(data, number(data.limit_tokens ?? data.limit_usd) ?? 0)} has no room for the next model request, which needs about ${inUnit(data, number(data.estimate_tokens ?? data.estimate_usd) ?? 0)}. The period of the budget ends on ${moment(data.period_ends_at)}.`;
     case "model.calls_changed": return ["The tool calls of the model were changed by a ", text(data.hook)];
     default: return [text(data.message ?? data.code), data.model ? [" ", text(data.model), ` is called again${data.after_seconds ? ` in ${duration(Number(data.after_seconds) * 1000)}` : ""}.`] : null];
   }

@@ -10,10 +10,10 @@ const DAY_MS = 86_400_000;
 /** The scopes and the actions that they allow. @type {[string, string][]} */
 const SCOPES = [
   ["runs:read", "Read runs, tools and approvals"],
-  ["runs:write", "Start and control runs"],
+  ["runs:write", "Start and control runs and schedules"],
   ["approvals:decide", "Decide approvals"],
   ["tools:write", "Register tools and agents"],
-  ["admin", "Create and revoke keys"],
+  ["admin", "Manage keys, webhook endpoints, budgets, limits, retention and legal holds, and read the audit log"],
 ];
 
 /**

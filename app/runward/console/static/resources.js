@@ -82,6 +82,16 @@ export function empty(what, command) {
   return h("p", null, `${what} Create one with `, h("code", null, command), ".");
 }
 
+/** Return the introduction of a list. @param {string} what @param {string} group The commands for its resources. */
+export function lead(what, group) {
+  return h("p", { class: "soft" }, `${what} To manage them, use the command `, h("code", null, `runward ${group}`), ".");
+}
+
+/** Return what the page of a resource shows if it cannot be loaded. @param {string} title @param {any} error */
+export function unloaded(title, error) {
+  return [h("h1", null, title), h("p", { class: "wrong" }, text(error.message))];
+}
+
 /** @param {[string, import("./dom.js").Child][]} facts */
 export function factList(facts) {
   return h("dl", { class: "rows about" }, facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)]));

@@ -3,11 +3,15 @@
 import { get, send } from "./api.js";
 import { fill, h, note, text } from "./dom.js";
 import { moment, shortId } from "./format.js";
-import { action, empty, factList, pagedTable, past } from "./resources.js";
+import { action, empty, factList, lead, pagedTable, past, unloaded } from "./resources.js";
 import { json } from "./values.js";
 
 /** The label and tone of each status of a slot. @type {Record<string, [string, string]>} */
 const SLOTS = { started: ["Started", "good"], skipped: ["Skipped", "soft"], failed: ["Failed", "bad"] };
+/** @type {Record<string, string>} */
+const OVERLAP = { skip: "Skip the slot", queue: "Start the new run later", replace: "Cancel the open run" };
+/** @type {Record<string, string>} */
+const MISFIRES = { skip: "Start no runs", once: "Start one run", all: "Start a run for each slot" };
 /** @type {Record<string, string>} */
 const SKIPPED = { overlap: "an earlier run was still open", queue_full: "the queue was full", missed: "no worker was available" };
 
@@ -30,17 +34,17 @@ const runLink = (id) => (id ? h("a", { href: `#/runs/${id}` }, shortId(id)) : h(
 export function schedules(main) {
   const leaving = new AbortController();
   fill(main, h("h1", null, "Schedules"),
-    h("p", { class: "soft" }, "A schedule starts runs at certain times."),
+    lead("Schedules start runs at certain times.", "schedules"),
     pagedTable({
       path: "v1/schedules",
       caption: "Schedules, newest first",
       columns: ["Name", "State", "Time", "Next slot", "Last run"],
       row: (one) => h("tr", null,
-        h("th", { scope: "row" }, h("a", { href: `#/schedules/${one.id}` }, text(one.name))),
+        h("th", { scope: "row", class: "long" }, h("a", { href: `#/schedules/${one.id}` }, text(one.name))),
         h("td", null, state(one)),
         h("td", null, timing(one)),
-        h("td", null, one.next_at ? moment(one.next_at) : h("span", { class: "soft" }, "none")),
-        h("td", null, runLink(one.last_run_id))),
+        h("td", { "data-label": "Next slot" }, one.next_at ? moment(one.next_at) : h("span", { class: "soft" }, "none")),
+        h("td", { "data-label": "Last run" }, runLink(one.last_run_id))),
       none: empty("There are no schedules.", "runward schedules create Report 'Write the report.' -a clerk --cron '0 7 * * *'"),
       signal: leaving.signal,
     }).element);
@@ -81,16 +85,17 @@ export function schedule(main, { id, who }) {
       })) : null,
       factList([
         ["State", state(found)],
+        ["Starts", found.run.agent ? h("a", { href: `#/agents/${found.run.agent}` }, text(found.run.agent)) : text([found.run.model ?? found.run.kind].flat().join(", "))],
         ["Time", timing(found)],
         ["Next slot", found.next_at ? moment(found.next_at) : "none"],
         ["Last slot", past(found.last_at)],
         ["Last run", runLink(found.last_run_id)],
-        ["If a run is open", text(found.overlap)],
-        ["Missed slots", text(found.misfires)],
+        ["If a run is open", OVERLAP[found.overlap] ?? text(found.overlap)],
+        ["Missed slots", MISFIRES[found.misfires] ?? text(found.misfires)],
       ]),
       found.last_error ? h("p", { class: "wrong" }, "The last slot failed: ", text(found.last_error.message)) : null,
       h("details", { class: "card" }, h("summary", null, "All fields as JSON"), json(found))),
-    (error) => leaving.signal.aborted || fill(about, h("p", { class: "wrong" }, text(error.message))));
+    (error) => leaving.signal.aborted || fill(main, crumbs, unloaded("Schedule", error)));
   void look();
   return () => leaving.abort();
 }

@@ -44,7 +44,7 @@
 /** @type {Record<string, string>} */
 const STATUS_AFTER = { "run.created": "queued", "run.started": "in_progress", "run.waiting": "requires_action", "run.resumed": "in_progress", "run.completed": "completed", "run.failed": "failed", "run.cancelled": "cancelled", "run.incomplete": "incomplete", "run.expired": "expired" };
 export const OVER = new Set(["completed", "failed", "cancelled", "incomplete", "expired"]);
-const NOTICES = new Set(["handoff.completed", "state.updated", "input.received", "model.retried", "model.setting_dropped", "model.calls_changed"]);
+const NOTICES = new Set(["handoff.completed", "state.updated", "input.received", "model.retried", "model.setting_dropped", "model.calls_changed", "budget.exceeded"]);
 const OF_THE_MODEL = new Set(["model.retried", "model.setting_dropped"]);
 const CALL_ENDS = new Set(["completed", "failed", "timed_out", "rejected", "outcome_unknown", "cancelled"]);
 
@@ -120,6 +120,7 @@ function stored(line, event, at) {
   else if (type === "reasoning.completed") return said(line, "reasoning", event, reasoningText(data.reasoning));
   else if (type.startsWith("tool_call.")) return call(line, event, at);
   else if (NOTICES.has(type)) {
+    if (type === "budget.exceeded") line.status = "queued"; // until `run.resumed`
     const turn = OF_THE_MODEL.has(type) ? line.done + 1 : (data.turn ?? line.done);
     const entry = entryOf(line, `n${event.sequence}`, "notice", turn, data.agent ?? null);
     entry.events.push(event);

@@ -2,14 +2,14 @@
 
 import { get, send } from "./api.js";
 import { fill, h, note, text } from "./dom.js";
-import { duration, moment, number } from "./format.js";
-import { action, empty, factList, pagedTable, past } from "./resources.js";
+import { duration, moment, number, shortId } from "./format.js";
+import { action, empty, factList, lead, pagedTable, past, unloaded } from "./resources.js";
 import { json } from "./values.js";
 
 /** The label and tone of each status of a delivery. @type {Record<string, [string, string]>} */
 const DELIVERIES = { pending: ["Pending", "busy"], delivered: ["Delivered", "good"], failed: ["Failed", "bad"] };
 /** @type {Record<string, string>} */
-const DISABLED = { gone: "The endpoint answered with status 410.", failing: "All attempts of three days failed." };
+const DISABLED = { gone: "The endpoint responded with status 410.", failing: "All attempts of three days failed." };
 
 /** @param {any} one */
 function state(one) {
@@ -28,18 +28,18 @@ export function webhookEndpoints(main) {
   const leaving = new AbortController();
   /** @param {any} one */
   const row = (one) => {
-    const last = h("td");
+    const last = h("td", { "data-label": "Last delivery" });
     get("v1/webhook_deliveries", { webhook_endpoint_id: one.id, limit: 1 }, leaving.signal).then(
       ({ data: [newest] }) => fill(last, newest ? [status(newest), " ", past(newest.created_at)] : h("span", { class: "soft" }, "none")),
       (error) => leaving.signal.aborted || fill(last, text(error.message)));
     return h("tr", null,
-      h("th", { scope: "row" }, h("a", { href: `#/webhook-endpoints/${one.id}` }, text(one.url))),
+      h("th", { scope: "row", class: "long" }, h("a", { href: `#/webhook-endpoints/${one.id}` }, text(one.url))),
       h("td", null, state(one)),
-      h("td", { class: "what" }, h("div", null, text(one.events.join(", ")))),
+      h("td", { class: "long", "data-label": "Events" }, text(one.events.join(", "))),
       last);
   };
   fill(main, h("h1", null, "Webhook endpoints"),
-    h("p", { class: "soft" }, "Runward notifies webhook endpoints of the events of runs."),
+    lead("Runward notifies webhook endpoints of the events of runs.", "webhooks"),
     pagedTable({
       path: "v1/webhook_endpoints",
       caption: "Webhook endpoints, newest first",
@@ -64,11 +64,12 @@ export function webhookEndpoint(main, { id }) {
     path: "v1/webhook_deliveries",
     query: { webhook_endpoint_id: id },
     caption: "Deliveries, newest first",
-    columns: ["Event", "Status", "Created", "Request and responses", "Action"],
+    columns: ["Event", "Status", "Created", "Run", "Request and responses", "Action"],
     row: (one) => h("tr", null,
       h("th", { scope: "row" }, text(one.type)),
       h("td", null, status(one)),
       h("td", null, past(one.created_at)),
+      h("td", null, one.run_id ? h("a", { href: `#/runs/${one.run_id}` }, shortId(one.run_id)) : null),
       h("td", { class: "what" }, exchange(one)),
       h("td", null, h("div", { class: "actions" }, action("Redeliver", "quiet small", async (once) => {
         await send("POST", `v1/webhook_deliveries/${one.id}/redeliver`, undefined, once);
@@ -78,7 +79,8 @@ export function webhookEndpoint(main, { id }) {
     none: h("p", null, "There are no deliveries yet. Send a test notification with the button above."),
     signal: leaving.signal,
   });
-  fill(main, h("p", { class: "crumbs" }, h("a", { href: "#/webhook-endpoints" }, "Webhook endpoints")), about, h("h2", null, "Deliveries"), deliveries.element);
+  const crumbs = h("p", { class: "crumbs" }, h("a", { href: "#/webhook-endpoints" }, "Webhook endpoints"));
+  fill(main, crumbs, about, h("h2", null, "Deliveries"), deliveries.element);
 
   const look = () => get(path, undefined, leaving.signal).then(
     (found) => fill(about, h("h1", null, text(found.url)),
@@ -94,14 +96,14 @@ export function webhookEndpoint(main, { id }) {
           note("Runward sends a test notification.");
           await deliveries.again();
         }) : null,
-        action("Update the deliveries", "quiet", deliveries.again)),
+        action("Reload the deliveries", "quiet", deliveries.again)),
       factList([
         ["State", [state(found), " ", text(DISABLED[found.disabled_reason] ?? "")]],
         ["Description", found.description ? text(found.description) : "none"],
         ["Events", h("code", null, text(found.events.join(", ")))],
         ["Failing since", found.failing_since ? moment(found.failing_since) : "no failure"],
       ])),
-    (error) => leaving.signal.aborted || fill(about, h("p", { class: "wrong" }, text(error.message))));
+    (error) => leaving.signal.aborted || fill(main, crumbs, unloaded("Webhook endpoint", error)));
   void look();
   return () => leaving.abort();
 }
@@ -114,5 +116,6 @@ function exchange(one) {
   return h("details", { "data-key": one.id },
     h("summary", null, `${one.attempts.length} ${one.attempts.length === 1 ? "attempt" : "attempts"}`),
     attempts.length ? h("ol", { class: "plain" }, attempts) : null,
+    one.next_attempt_at ? h("p", { class: "soft" }, `Next attempt: ${moment(one.next_attempt_at)}`) : null,
     json(one.request));
 }
