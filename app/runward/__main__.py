@@ -17,7 +17,7 @@ from runward.cli import keys
 from runward.cli import retention as data_retention
 from runward.cli import workers as worker_list
 from runward.cli.exits import Exit, fail
-from runward.cli.groups import GROUPS
+from runward.cli.groups import GROUPS, join_lines
 from runward.cli.options import AsJson, KeyOption, Limit, Url, format_examples
 from runward.cli.printing import print_result
 from runward.operating import audit_command, data_key_commands, row_security_commands
@@ -370,6 +370,7 @@ def _refuse_project(project: str | None) -> None:
 
 
 def main() -> None:
+    join_lines(app)
     # Imports create 300,000 objects and hardly any garbage. Collecting it takes a fifth of the time
     # that a service needs to start.
     gc.set_threshold(1_000_000)

@@ -68,7 +68,7 @@ OnLimit = Annotated[
 )
 def create(
     limit: Annotated[
-        float | None, typer.Argument(help="Limit in US dollars for each period.")
+        float | None, typer.Argument(metavar="LIMIT", help="Limit in US dollars for each period.")
     ] = None,
     tokens: Tokens = None,
     agent: Annotated[

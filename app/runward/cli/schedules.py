@@ -59,7 +59,7 @@ SCHEDULES = ResourceKind(
     )
 )
 def create(
-    name: Annotated[str, typer.Argument(help="Name of the schedule, for people.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the schedule, for people.")],
     said: Annotated[
         str,
         typer.Argument(metavar="INPUT", help="Input of each run. Use `-` for standard input."),
