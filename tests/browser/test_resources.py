@@ -63,7 +63,7 @@ def test_budgets_show_their_amounts_and_a_person_approves_to_exceed_one(
     assert run["status"] == "requires_action"
     page = opens(at=f"#/runs/{run['id']}").page
     expect(page.get_by_text("A budget of $0.01 has no room for the next")).to_be_visible()
-    page.get_by_role("link", name="Inbox").click()
+    page.get_by_role("navigation").get_by_role("link", name="Inbox").click()
     card = page.get_by_role("article", name="Exceed a budget?")
     expect(card).to_contain_text("A budget of $0.01 has no room for it.")
     expect(card).to_contain_text("If you approve, this run can exceed the budget until")
