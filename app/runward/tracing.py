@@ -3,7 +3,9 @@ Context). Each task has its own, in OpenTelemetry's context. Libraries that supp
 such as the SDK of MCP, send it on by themselves."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
+from uuid import UUID
 
 from opentelemetry.context import Context, attach
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -12,6 +14,18 @@ MAX_STATE: Final = 512
 """Maximum length of `tracestate`. A longer one is dropped (W3C Trace Context, 3.3.1.5)."""
 _NAMES: Final = (b"traceparent", b"tracestate")
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
+
+
+@dataclass(frozen=True, slots=True)
+class TracedClaim:
+    """A claim of a run, as far as it determines the span of the claim. `root_run_id`: the ID of the
+    topmost parent run, or of the run itself. `trace`: the position in the client's trace, as
+    headers."""
+
+    run_id: UUID
+    root_run_id: UUID
+    fence: int
+    trace: Mapping[str, str] | None
 
 
 def enter_trace(headers: Iterable[tuple[bytes, bytes]]) -> None:

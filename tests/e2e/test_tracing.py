@@ -1,5 +1,8 @@
 """The spans of runs as an OpenTelemetry collector receives them, and the context of tools."""
 
+# The names are in a package of their own as soon as OpenTelemetry publishes it.
+# pyright: reportDeprecated=false, reportMissingTypeStubs=false
+
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -7,16 +10,16 @@ from pathlib import Path
 
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 
 from tests.docs.story import Story
 from tests.e2e.conftest import Processes
 from tests.support.models.chat_server import Call, ModelServer, calls, text
-from tests.support.receiver import Receiver
 from tests.support.services.client import Client, Json
 from tests.support.services.service import Service
 from tests.support.tools.hits import Hit
 from tests.support.tools.server import Behaviour, ToolServer
-from tests.support.traces import attributes_of, environment, read_spans, wait_for_spans
+from tests.support.traces import Collector, attributes_of
 
 CLIENT = {"trace": "4bf92f3577b34da6a3ce929d0e0e4736", "span": "00f067aa0ba902b7"}
 TRACEPARENT = f"00-{CLIENT['trace']}-{CLIENT['span']}-01"
@@ -25,9 +28,9 @@ SECRET = "marzipan-4711"
 
 
 @pytest.fixture
-def collector() -> Iterator[Receiver]:
-    with Receiver() as receiver:
-        yield receiver
+def collector() -> Iterator[Collector]:
+    with Collector() as collector:
+        yield collector
 
 
 def start_run(client: Client, headers: dict[str, str] | None = None, **fields: object) -> Json:
@@ -75,6 +78,23 @@ def check_operations(spans: list[Span], hit: Hit) -> None:
     assert int(about["gen_ai.usage.input_tokens"]) > 0
 
 
+def check_notifications(spans: list[Span], collector: Collector) -> None:
+    """A notification belongs to the last claim of its run."""
+    _, second = in_order(named(spans, "invoke_agent payer"))
+    completed = collector.receiver.wait_for_type("notifications", "run.completed")
+    assert completed.headers["traceparent"] == f"00-{CLIENT['trace']}-{second.span_id.hex()}-01"
+    assert completed.headers["tracestate"] == "vendor=1"
+
+
+def check_names(spans: list[Span]) -> None:
+    """Attributes have the names of OpenTelemetry's semantic conventions, or one of Runward's."""
+    known = {one for one in vars(gen_ai_attributes).values() if isinstance(one, str)}
+    used = {name for span in spans for name in attributes_of(span)} - {"error.type"}
+    assert {one for one in used if not one.startswith("runward.")} - known == set()
+    providers = {attributes_of(span).get("gen_ai.provider.name") for span in spans} - {None}
+    assert providers <= {one.value for one in gen_ai_attributes.GenAiProviderNameValues}
+
+
 def request_lines(service: Service, path: str) -> list[Json]:
     """The log lines of requests for this path."""
     lines = [json.loads(line) for line in service.output().splitlines() if line.startswith("{")]
@@ -82,9 +102,9 @@ def request_lines(service: Service, path: str) -> list[Json]:
 
 
 def test_the_spans_of_a_run_that_waits(
-    start: Processes, model: ModelServer, tools: ToolServer, collector: Receiver, tmp_path: Path
+    start: Processes, model: ModelServer, tools: ToolServer, collector: Collector, tmp_path: Path
 ) -> None:
-    service = start("serve", env=environment(collector))
+    service = start("serve", env=collector.environment)
     client = start.client(service)
     made = client.register_tool("pay", tools.tool("pay"), approval="always")
     tools.secrets("pay", made["secret"])
@@ -93,12 +113,13 @@ def test_the_spans_of_a_run_that_waits(
     agent = {"name": "payer", "model": "openai:payer", "tools": ["pay"]}
     client.call("POST", "/v1/agents", agent)
     trace = {"traceparent": TRACEPARENT, "tracestate": "vendor=1"}
-    run = start_run(client, trace, agent="payer")
+    endpoint = collector.receiver.answer("notifications")
+    run = start_run(client, trace, agent="payer", webhook={"url": endpoint})
     waiting = client.settle(run["id"])
     client.decide(waiting["required_actions"][0]["approval_id"], "approve")
     assert client.settle(run["id"])["status"] == "completed"
 
-    spans = wait_for_spans(collector, lambda found: claims_have_ended(2, found))
+    spans = collector.wait_for(lambda found: claims_have_ended(2, found))
     assert {span.trace_id.hex() for span in spans} == {CLIENT["trace"]}
     assert Counter(span.name for span in spans) == {
         "invoke_agent payer": 2,
@@ -109,9 +130,9 @@ def test_the_spans_of_a_run_that_waits(
     check_claims(spans)
     [hit] = tools.hits("pay")
     check_operations(spans, hit)
+    check_notifications(spans, collector)
     assert {attributes_of(span)["runward.run.id"] for span in spans} == {run["id"]}
-    sent = b"".join(one.raw for one in collector.received("v1/traces"))
-    assert SECRET.encode() not in sent
+    assert SECRET.encode() not in collector.sent
     with Story("docs/how-to/tracing.md", client, tmp_path) as page:
         page.sh()
         page.sh()
@@ -121,11 +142,11 @@ def test_the_spans_of_a_run_that_waits(
 
 
 def test_content_failures_and_child_runs(
-    start: Processes, model: ModelServer, tools: ToolServer, collector: Receiver
+    start: Processes, model: ModelServer, tools: ToolServer, collector: Collector
 ) -> None:
     """A run without a client's trace has its own ID as the ID of its trace."""
     content = {"OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT": "span_only"}
-    client = start.client(start("serve", env=environment(collector, **content)))
+    client = start.client(start("serve", env={**collector.environment, **content}))
     made = client.register_tool("pay", tools.tool("pay", Behaviour("error")))
     tools.secrets("pay", made["secret"])
     model.script("clerk", calls(Call("c2", "pay", f'{{"x":"{SECRET}"}}')), text("It failed."))
@@ -137,7 +158,7 @@ def test_content_failures_and_child_runs(
     run = start_run(client, model="openai:boss", tools=["ask_clerk"])
     assert client.settle(run["id"])["status"] == "completed"
 
-    spans = wait_for_spans(collector, lambda found: claims_have_ended(3, found))
+    spans = collector.wait_for(lambda found: claims_have_ended(3, found))
     assert {span.trace_id.hex() for span in spans} == {run["id"].removeprefix("run_")}
     [asking] = named(spans, "execute_tool ask_clerk")
     [child] = named(spans, "invoke_agent clerk")
@@ -149,12 +170,13 @@ def test_content_failures_and_child_runs(
     asked = in_order(named(spans, "chat boss"))
     assert SECRET in attributes_of(asked[0])["gen_ai.input.messages"]
     assert "Sorry." in attributes_of(asked[1])["gen_ai.output.messages"]
+    check_names(spans)
 
 
 def test_an_unsampled_trace_is_passed_on_and_not_recorded(
-    start: Processes, model: ModelServer, tools: ToolServer, collector: Receiver
+    start: Processes, model: ModelServer, tools: ToolServer, collector: Collector
 ) -> None:
-    client = start.client(start("serve", env=environment(collector)))
+    client = start.client(start("serve", env=collector.environment))
     made = client.register_tool("pay", tools.tool("pay"))
     tools.secrets("pay", made["secret"])
     for name in ("unsampled", "sampled"):
@@ -163,8 +185,8 @@ def test_an_unsampled_trace_is_passed_on_and_not_recorded(
     for name, headers in (("unsampled", quiet), ("sampled", None)):
         run = start_run(client, headers, model=f"openai:{name}", tools=["pay"])
         assert client.settle(run["id"])["status"] == "completed"
-    wait_for_spans(collector, lambda found: claims_have_ended(1, found))
-    found = {span.trace_id.hex() for span in read_spans(collector.received("v1/traces"))}
+    collector.wait_for(lambda found: claims_have_ended(1, found))
+    found = {span.trace_id.hex() for span in collector.spans}
     assert CLIENT["trace"] not in found
     assert tools.hits("pay")[0].headers["traceparent"].startswith(f"00-{CLIENT['trace']}-")
     assert tools.hits("pay")[0].headers["traceparent"].endswith("-00")

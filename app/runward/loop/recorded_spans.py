@@ -38,7 +38,7 @@ from runward.domain.run.status import RunStatus
 from runward.llm.base import ModelError, ModelRequest
 from runward.loop import span_content
 from runward.loop.spans import Operation, RunTrace, Tracing
-from runward.tracing import read_trace
+from runward.tracing import TracedClaim, read_trace
 from runward.version import VERSION
 
 PROVIDERS: Final[Mapping[str, str]] = {
@@ -117,12 +117,19 @@ class RecordedTracing(Tracing):
         finally:
             self._ids.trace_id = self._ids.span_id = 0
 
-    def refer(self, trace_id: int, span_id: int, parent: Context | None = None) -> SpanContext:
+    def enter(self, claim: TracedClaim) -> None:
+        trace_id, parent = _find_trace(claim.root_run_id, claim.trace)
+        span_id = _compute_span_id(claim.run_id, str(claim.fence))
+        span = trace.NonRecordingSpan(self.refer(trace_id, span_id, parent))
+        attach(trace.set_span_in_context(span, Context()))
+
+    def refer(self, trace_id: int, span_id: int, parent: Context) -> SpanContext:
         """Return the context of a span of another claim. It was sampled like a span with the same
-        `parent`."""
+        `parent`, and has its `tracestate`."""
         decision = self._provider.sampler.should_sample(parent, trace_id, "").decision
         flags = TraceFlags(TraceFlags.SAMPLED if decision.is_sampled() else TraceFlags.DEFAULT)
-        return SpanContext(trace_id, span_id, is_remote=True, trace_flags=flags)
+        state = trace.get_current_span(parent).get_span_context().trace_state
+        return SpanContext(trace_id, span_id, is_remote=True, trace_flags=flags, trace_state=state)
 
 
 class RecordedRun(RunTrace):
@@ -146,10 +153,11 @@ class RecordedRun(RunTrace):
         if state.place is not None:
             session = format_id(Prefix.SESSION, state.place.session_id)
             self._about["gen_ai.conversation.id"] = session
-        trace_id, parent = self._find_parent(state)
+        root = state.lineage.ancestors[0] if state.lineage else state.id
+        trace_id, client = _find_trace(root, get_trace(state.config))
         self._claim = self._tracing.start(
             _with_name("invoke_agent", state.agent),
-            parent,
+            self._find_parent(state, trace_id, client),
             {
                 **self._about,
                 **_describe_agent(state),
@@ -157,30 +165,27 @@ class RecordedRun(RunTrace):
                 "runward.run.fence": state.fence,
             },
             ids=(trace_id, _compute_span_id(state.id, str(state.fence))),
-            links=self._link_former_claim(state, trace_id),
+            links=self._link_former_claim(state, trace_id, client),
         )
         self._in_claim = self._in_turn = trace.set_span_in_context(self._claim, Context())
         attach(self._in_claim)
 
-    def _find_parent(self, state: RunState) -> tuple[int, Context]:
-        """Return the ID of the trace, and the span to which the claim belongs: the call of the
-        parent run, the span of the client, or none."""
-        root = state.lineage.ancestors[0] if state.lineage else state.id
-        trace_id, parent = root.int, Context()
-        if given := get_trace(state.config):
-            parent = read_trace(given)
-            trace_id = trace.get_current_span(parent).get_span_context().trace_id
+    def _find_parent(self, state: RunState, trace_id: int, client: Context) -> Context:
+        """Return the span to which the claim belongs: the call of the parent run, or the span of
+        the client, if there is one."""
         if state.lineage is None:
-            return trace_id, parent
+            return client
         call = _compute_span_id(state.lineage.parent, state.lineage.call_id)
-        caller = trace.NonRecordingSpan(self._tracing.refer(trace_id, call, parent))
-        return trace_id, trace.set_span_in_context(caller, Context())
+        caller = trace.NonRecordingSpan(self._tracing.refer(trace_id, call, client))
+        return trace.set_span_in_context(caller, Context())
 
-    def _link_former_claim(self, state: RunState, trace_id: int) -> tuple[Link, ...]:
+    def _link_former_claim(
+        self, state: RunState, trace_id: int, client: Context
+    ) -> tuple[Link, ...]:
         if state.fence <= 1:
             return ()
         former = _compute_span_id(state.id, str(state.fence - 1))
-        return (Link(self._tracing.refer(trace_id, former)),)
+        return (Link(self._tracing.refer(trace_id, former, client)),)
 
     def begin_turn(self, state: RunState) -> None:
         self._end_turn()
@@ -300,6 +305,15 @@ def open_tracing(*, with_content: bool) -> RecordedTracing:
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     trace.set_tracer_provider(provider)  # for the spans of plugins
     return RecordedTracing(provider, ids, with_content=with_content)
+
+
+def _find_trace(root_run_id: UUID, given: Mapping[str, str] | None) -> tuple[int, Context]:
+    """Return the ID of a run's trace, and the context of the client's span. Without a client's
+    trace, the ID is that of the topmost run, and the context is empty."""
+    if not given:
+        return root_run_id.int, Context()
+    client = read_trace(given)
+    return trace.get_current_span(client).get_span_context().trace_id, client
 
 
 def _compute_span_id(run_id: UUID, name: str) -> int:

@@ -15,7 +15,7 @@ from runward.domain.run.response import ModelResponse
 from runward.domain.run.state import Call, RunState
 from runward.domain.run.status import RunStatus
 from runward.llm.base import ModelRequest
-from runward.tracing import read_trace
+from runward.tracing import TracedClaim, read_trace
 
 
 class Operation:
@@ -71,6 +71,11 @@ class Tracing:
     def trace(self) -> RunTrace:
         """Return the spans of a claim, before it begins."""
         return NO_TRACE
+
+    def enter(self, claim: TracedClaim) -> None:
+        """Enter the trace of a run until the task ends, after this claim of the run."""
+        if claim.trace:
+            attach(read_trace(claim.trace))
 
     async def aclose(self) -> None:
         """Export the last spans."""

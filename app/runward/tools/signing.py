@@ -13,6 +13,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from runward.domain.json import JsonObject, compact
 from runward.egress.client import Egress
 from runward.egress.responses import EgressOutcome
+from runward.tracing import write_trace
 from runward.version import VERSION
 
 SECRET_BYTES: Final = 32
@@ -81,8 +82,8 @@ def _now() -> datetime:
 
 
 class SignedPostClient:
-    """Sends signed POST requests. Receivers compare `now`, the time of the signature, with their
-    own clock. Nothing else here depends on a clock."""
+    """Sends signed POST requests with the current trace context. Receivers compare `now`, the time
+    of the signature, with their own clock. Nothing else here depends on a clock."""
 
     def __init__(self, egress: Egress, *, now: Callable[[], datetime] = _now) -> None:
         self._egress = egress
@@ -105,6 +106,7 @@ class SignedPostClient:
         raw = compact(body).encode()
         sent = {
             **(headers or {}),
+            **write_trace(),
             **signed_headers(secrets, message_id, self._now(), raw),
             "idempotency-key": message_id,
             "content-type": "application/json",

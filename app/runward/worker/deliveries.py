@@ -8,11 +8,13 @@ from typing import Final
 from uuid import UUID
 
 import structlog
+from structlog.contextvars import bind_contextvars
 
-from runward.domain.ids import Prefix, format_id, format_optional_id
+from runward.domain.ids import Prefix, format_id
 from runward.domain.run.notifications import is_success
 from runward.egress.responses import EgressOutcome, EgressResponse
 from runward.loop.project_cache import PolicyCache
+from runward.loop.spans import Tracing
 from runward.metrics.definitions import WEBHOOK_ENDPOINTS_DISABLED, WEBHOOK_SECONDS
 from runward.services import Storage
 from runward.store.access.vault import SecretUnreadableError
@@ -40,10 +42,13 @@ MAX_RESPONSE_BYTES: Final = 4096
 class DeliveryWorker:
     """Claims deliveries that are due, and sends them."""
 
-    def __init__(self, storage: Storage, posts: SignedPostClient, policies: PolicyCache) -> None:
+    def __init__(
+        self, storage: Storage, posts: SignedPostClient, policies: PolicyCache, tracing: Tracing
+    ) -> None:
         self._storage = storage
         self._posts = posts
         self._policies = policies
+        self._tracing = tracing
         self._due = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._running: Counter[UUID] = Counter()
@@ -100,6 +105,9 @@ class DeliveryWorker:
     async def _deliver(self, claimed: ClaimedDelivery) -> None:
         delivery = claimed.delivery
         restrict_to(delivery.project_id)
+        bind_contextvars(**_about(delivery))
+        if claimed.claim is not None:
+            self._tracing.enter(claimed.claim)
         try:
             if claimed.enabled:
                 await self._attempt(claimed)
@@ -107,9 +115,9 @@ class DeliveryWorker:
                 async with self._storage.connect() as tx:
                     await deliveries.hold_delivery(tx, delivery)
         except DATABASE_ERRORS as error:  # The delivery is due again after the lease.
-            log.warning("delivery_not_recorded", **_about(delivery), **log_fields(error))
+            log.warning("delivery_not_recorded", **log_fields(error))
         except Exception:
-            log.exception("delivery_failed", **_about(delivery))
+            log.exception("delivery_failed")
         finally:
             self._running[delivery.target] -= 1
             if not self._running[delivery.target]:
@@ -138,7 +146,7 @@ class DeliveryWorker:
             reason = await deliveries.record_failure(tx, delivery, attempt, jitter, retry_after)
         if reason is not None:
             WEBHOOK_ENDPOINTS_DISABLED.count(reason)
-            log.warning("webhook_endpoint_disabled", reason=reason, **_about(delivery))
+            log.warning("webhook_endpoint_disabled", reason=reason)
 
     async def _send(self, claimed: ClaimedDelivery) -> EgressOutcome | str:
         """Return the outcome of the request, or why there was none."""
@@ -172,8 +180,12 @@ def _describe(outcome: EgressOutcome | str, sent_at: datetime, seconds: float) -
     return Attempt(sent_at, duration, None, None, detail)
 
 
-def _about(delivery: Delivery) -> dict[str, str | None]:
-    return {
-        "delivery": format_id(Prefix.WEBHOOK_DELIVERY, delivery.id),
-        "endpoint": format_optional_id(Prefix.WEBHOOK_ENDPOINT, delivery.endpoint_id),
+def _about(delivery: Delivery) -> dict[str, str]:
+    """Return the IDs that all log lines of the delivery contain."""
+    ids = {
+        "project": (Prefix.PROJECT, delivery.project_id),
+        "run": (Prefix.RUN, delivery.run_id),
+        "delivery": (Prefix.WEBHOOK_DELIVERY, delivery.id),
+        "endpoint": (Prefix.WEBHOOK_ENDPOINT, delivery.endpoint_id),
     }
+    return {name: format_id(prefix, id_) for name, (prefix, id_) in ids.items() if id_ is not None}

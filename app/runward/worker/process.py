@@ -34,7 +34,10 @@ async def run_worker(
         on_lost=executions.mark_lost,
     )
     deliveries = DeliveryWorker(
-        services.storage, SignedPostClient(services.registry.egress), services.registry.policies
+        services.storage,
+        SignedPostClient(services.registry.egress),
+        services.registry.policies,
+        services.engine.tracing,
     )
     schedules = ScheduleWorker(services.storage, start_slot)
     reaper = _build_reaper(worker, deliveries, schedules)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from sqlalchemy.exc import DBAPIError
+from structlog.contextvars import bind_contextvars
 
 from runward.api.http.idempotency import IdempotentRequest
 from runward.api.runs.cancel import cancel
@@ -14,8 +15,9 @@ from runward.api.runs.input_models import build_items
 from runward.api.runs.request_models import ContinueRun
 from runward.domain import errors as e
 from runward.domain import not_found
-from runward.domain.ids import ProjectId, RunId, SessionId
+from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, format_id
 from runward.domain.registry.scopes import Principal
+from runward.domain.run.config import add_trace
 from runward.domain.run.sessions import ConflictMode, Place
 from runward.domain.run.status import RunStatus
 from runward.services import Registry, RunQueue, Storage
@@ -25,6 +27,7 @@ from runward.store.postgres.db import Tx, sqlstate
 from runward.store.runs import continuation, sessions, views
 from runward.store.runs.queue import AcceptedRun, AgentChangedError, NewRun, insert_run
 from runward.store.runs.views import RunView
+from runward.tracing import write_trace
 
 UNIQUE_VIOLATION: Final = "23505"
 MAX_AGENT_READS: Final = 5
@@ -46,8 +49,20 @@ async def accept_once(
     request_key: IdempotentRequest,
     start: Callable[[], Awaitable[AcceptResult]],
 ) -> AcceptResult:
-    """Accept a run once. `start` accepts the run and stores the key in the same transaction. Raises
-    TooManyRequestsError if the queue of the project is full."""
+    """Accept a run once. `start` accepts the run and stores the key in the same transaction. All
+    further log lines of the request contain the ID of the run. Raises TooManyRequestsError if the
+    queue of the project is full."""
+    accepted = await _accept_once(storage, principal, request_key, start)
+    bind_contextvars(run=format_id(Prefix.RUN, accepted.run.id))
+    return accepted
+
+
+async def _accept_once(
+    storage: Storage,
+    principal: Principal,
+    request_key: IdempotentRequest,
+    start: Callable[[], Awaitable[AcceptResult]],
+) -> AcceptResult:
     if request_key.key is not None and (kept := await _replay(storage, request_key)) is not None:
         return kept
     await _ensure_queue_room(storage, principal)
@@ -214,9 +229,10 @@ async def accept_continuation(
             found = await continuation.prepare(
                 tx, principal.project_id, run_id, turns=body.max_turns, messages=messages
             )
-        new = request_key.with_key(
-            replace(found.run, state=replace(found.run.state, created_by=principal.key_id))
-        )
+        state = replace(found.run.state, created_by=principal.key_id)
+        if trace := write_trace():
+            state = replace(state, config=add_trace(state.config, trace))
+        new = request_key.with_key(replace(found.run, state=state))
         accepted = await _accept(storage, queue, new, found.session_id)
         return replace(accepted, run=replace(accepted.run, agent=found.agent))
 

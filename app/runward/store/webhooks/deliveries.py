@@ -27,6 +27,7 @@ from runward.domain.run.notifications import (
 from runward.store.access.vault import Vault
 from runward.store.postgres.db import Tx
 from runward.store.webhooks import endpoints, outbox
+from runward.tracing import TracedClaim
 
 LEASE: Final = timedelta(seconds=30)
 """How long one attempt may take, with its claim and its record."""
@@ -74,8 +75,10 @@ WITH RECURSIVE targets AS (
   FROM due WHERE d.project_id = due.project_id AND d.id = due.id RETURNING d.*
 )
 SELECT {_COLUMNS}, w.secret, coalesce(w.enabled, true) AS enabled,
-  CASE WHEN w.former_secret_until > clock_timestamp() THEN w.former_secret END AS former_secret
-FROM d {_JOINS}"""
+  CASE WHEN w.former_secret_until > clock_timestamp() THEN w.former_secret END AS former_secret,
+  coalesce(r.ancestors[1], r.id) AS root_run_id, r.fence, r.config -> 'trace' AS trace
+FROM d {_JOINS}
+  LEFT JOIN runs r ON r.project_id = d.project_id AND r.id = d.run_id"""
 )
 _RECORD: Final = text(
     """
@@ -152,11 +155,12 @@ class Delivery:
 @dataclass(frozen=True, slots=True)
 class ClaimedDelivery:
     """A delivery to send. `sealed_secrets`: the secrets of its endpoint, newest first. None: the
-    project's signing secret signs it."""
+    project's signing secret signs it. `claim`: the last claim of its run, if it has one."""
 
     delivery: Delivery
     enabled: bool
     sealed_secrets: tuple[bytes, ...] | None
+    claim: TracedClaim | None
 
     def open_secrets(self, vault: Vault) -> tuple[str, ...]:
         """Return the endpoint's secrets. Raises SecretUnreadableError."""
@@ -188,6 +192,9 @@ async def claim_deliveries(
             None
             if row.endpoint_id is None
             else tuple(one for one in (row.secret, row.former_secret) if one is not None),
+            None
+            if row.root_run_id is None
+            else TracedClaim(row.run_id, row.root_run_id, row.fence, row.trace),
         )
         for row in await tx.execute(_CLAIM, values)
     ]

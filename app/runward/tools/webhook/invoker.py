@@ -17,7 +17,6 @@ from runward.tools.base import LEASE_LOST, Invocation
 from runward.tools.signing import SignedPostClient
 from runward.tools.webhook.headers import ReadSecrets, read_headers
 from runward.tools.webhook.response import read_outcome
-from runward.tracing import write_trace
 
 MAX_RESPONSE_BYTES: Final = 1_048_576
 """Minimum size limit of a response in bytes. The limit is larger if the tool's max_output_bytes is
@@ -94,7 +93,7 @@ class WebhookInvoker:
             secrets=call.secrets,
             seconds=max(0.0, until - monotonic()),
             max_response_bytes=limit,
-            headers={**headers, **write_trace()},
+            headers=headers,
         )
 
 
