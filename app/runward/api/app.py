@@ -124,7 +124,7 @@ def _log_request(scope: Scope, sender: ResponseSender, seconds: float) -> None:
     log.info(
         "request",
         method=scope["method"],
-        path=scope["path"][:MAX_LOGGED_PATH] if route is None else route.path,
+        path=scope["path"][:MAX_LOGGED_PATH] if route is None else route.path_format,
         status=sender.status,
         seconds=round(seconds, 4),
     )

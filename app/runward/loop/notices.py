@@ -61,7 +61,7 @@ class Notices:
             try:
                 self._waiting.put_nowait(one)
             except asyncio.QueueFull:
-                log.warning("notice_dropped", call=format_id(Prefix.CALL, one.call.uuid))
+                log.warning("notice_dropped", **_about(one))
 
     async def _send_forever(self) -> None:
         while True:
@@ -69,7 +69,7 @@ class Notices:
             try:
                 await self._send(one)
             except Exception:  # the next notices are still sent
-                log.exception("notice_failed", call=format_id(Prefix.CALL, one.call.uuid))
+                log.exception("notice_failed", **_about(one))
             finally:
                 self._waiting.task_done()
 
@@ -84,7 +84,16 @@ class Notices:
         if armed is None or armed.tool.spec.type != "webhook":
             return
         told = await self._webhook.notify_cancelled(_invocation(call, armed), call.reason)
-        log.info("notice_sent", call=format_id(Prefix.CALL, call.call.uuid), told=told)
+        log.info("notice_sent", told=told, **_about(call))
+
+
+def _about(call: AbandonedCall) -> dict[str, str]:
+    """Return the IDs that the log lines of a notice contain."""
+    return {
+        "project": format_id(Prefix.PROJECT, call.project_id),
+        "run": format_id(Prefix.RUN, call.run_id),
+        "call": format_id(Prefix.CALL, call.call.uuid),
+    }
 
 
 def _invocation(call: AbandonedCall, armed: SignedTool) -> Invocation:

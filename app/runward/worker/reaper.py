@@ -245,7 +245,7 @@ class Reaper:
                     raise
                 # An error of one row must not end the process or the sweep of other rows.
                 failed[due] = self._sweeps + RETRY_EVERY
-                log.exception("sweep_failed", due=_describe_due(kind, due), failed=len(failed))
+                log.exception("sweep_failed", **_describe_due(kind, due), failed=len(failed))
                 if is_outage(error):
                     break  # other rows may take as long, so the next sweep begins with them
         return len(found) == limit and settled > 0
@@ -266,11 +266,15 @@ class Reaper:
             return await act(tx)
 
 
-def _describe_due(kind: SweepKind, due: object) -> str:
-    """Return the ID of the run, approval or project in the form of the API."""
-    if isinstance(due, DueAnswer):
-        return f"{format_id(Prefix.RUN, due.run_id)} {due.call_id}"
+def _describe_due(kind: SweepKind, due: object) -> dict[str, str]:
+    """Return the IDs of the project, the run or the approval for the log, in the form of the
+    API."""
     if isinstance(due, UUID):
-        return format_id(Prefix.PROJECT, due)
-    _, id_ = cast("tuple[UUID, UUID]", due)
-    return format_id(Prefix.APPROVAL if kind == "approval" else Prefix.RUN, id_)
+        return {"project": format_id(Prefix.PROJECT, due)}
+    if isinstance(due, DueAnswer):
+        return _describe_due(kind, (due.project_id, due.run_id)) | {"call_id": due.call_id}
+    project_id, id_ = cast("tuple[UUID, UUID]", due)
+    about = {"project": format_id(Prefix.PROJECT, project_id)}
+    if kind == "approval":
+        return {**about, "approval": format_id(Prefix.APPROVAL, id_)}
+    return {**about, "run": format_id(Prefix.RUN, id_)}

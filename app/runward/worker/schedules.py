@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 from uuid import UUID
 
 import structlog
+from structlog.contextvars import bind_contextvars
 
 from runward.domain.ids import Prefix, format_id
 from runward.metrics.definitions import SCHEDULE_SLOTS
@@ -87,18 +88,21 @@ class ScheduleWorker:
     async def _process(self, due: DueSlot) -> None:
         project_id = due.schedule.project_id
         restrict_to(project_id)
-        about = {"schedule": format_id(Prefix.SCHEDULE, due.schedule.id)}
+        bind_contextvars(
+            project=format_id(Prefix.PROJECT, project_id),
+            schedule=format_id(Prefix.SCHEDULE, due.schedule.id),
+        )
         try:
             async with asyncio.timeout(slots.LEASE.total_seconds()):
                 result = await self._start(due)
             if result is not None:
                 SCHEDULE_SLOTS.count(result.status)
                 if result.error is not None:
-                    log.warning("slot_failed", code=result.error["code"], **about)
+                    log.warning("slot_failed", code=result.error["code"])
         except (*DATABASE_ERRORS, TimeoutError) as error:  # The slot is due again after the lease.
-            log.warning("slot_not_recorded", **about, **log_fields(error))
+            log.warning("slot_not_recorded", **log_fields(error))
         except Exception:
-            log.exception("slot_not_recorded", **about)
+            log.exception("slot_not_recorded")
         finally:
             self._running[project_id] -= 1
             if not self._running[project_id]:

@@ -6,6 +6,7 @@ from math import ceil
 from typing import Annotated, Any, Final
 
 from fastapi import Depends, Request
+from structlog.contextvars import bind_contextvars
 
 from runward.api.http.requests import ApiRequest, get_services
 from runward.domain.errors import (
@@ -14,7 +15,7 @@ from runward.domain.errors import (
     TooManyRequestsError,
     UnauthenticatedError,
 )
-from runward.domain.ids import KeyId, ProjectId
+from runward.domain.ids import KeyId, Prefix, ProjectId, format_id
 from runward.domain.registry import console_access
 from runward.domain.registry.scopes import READ_APPROVALS, READ_RUNS, READ_TOOLS, Principal, Scope
 from runward.store.access import limits
@@ -88,7 +89,9 @@ async def _authenticate(request: ApiRequest) -> Principal:
 
 
 def add_origin(request: Request, principal: Principal) -> Principal:
-    """Return the principal with the origin of its request, for the audit log."""
+    """Return the principal with the origin of its request, for the audit log. All further log lines
+    of the request contain the ID of the project."""
+    bind_contextvars(project=format_id(Prefix.PROJECT, principal.project_id))
     address = None if request.client is None else request.client.host
     return replace(principal, address=address, request_id=request.state.request_id)
 

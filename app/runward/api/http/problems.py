@@ -206,7 +206,7 @@ def describe_request(request: Request) -> dict[str, str | None]:
     return {
         "request_id": get_request_id(request),
         "method": request.method,
-        "route": getattr(request.scope.get("route"), "path", None),
+        "route": getattr(request.scope.get("route"), "path_format", None),
     }
 
 

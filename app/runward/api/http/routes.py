@@ -27,7 +27,6 @@ from runward.api.http.body import NO_BODY, read_body
 from runward.api.http.requests import ApiRequest, get_services
 from runward.api.http.responses import apply_etag, json_response
 from runward.domain.errors import FieldError, InvalidRequestError
-from runward.domain.ids import Prefix, format_id
 from runward.domain.json import clean_text
 from runward.domain.not_found import NotFoundError
 
@@ -76,7 +75,6 @@ class StrictRoute(Route):
         bind_path_ids(request)
         if rules.requirement is not None:
             request.principal = await rules.requirement.authenticate(request)
-            bind_contextvars(project=format_id(Prefix.PROJECT, request.principal.project_id))
         check_path(request)
         rules.check_query(request)
         check_headers(request)
@@ -208,10 +206,11 @@ def check_path(request: Request) -> None:
 
 
 def bind_path_ids(request: Request) -> None:
-    """Add the IDs in the path to all log lines of the request, such as `run` and `call`."""
-    ids = request.path_params.items()
+    """Add the IDs in the path to all log lines of the request, such as `run`. `call_id` keeps its
+    name, because it is the ID that the model gave the call."""
+    ids = [pair for pair in request.path_params.items() if pair[0].endswith("_id")]
     bind_contextvars(
-        **{name.removesuffix("_id"): one[:64] for name, one in ids if name.endswith("_id")}
+        **{name if name == "call_id" else name.removesuffix("_id"): one[:64] for name, one in ids}
     )
 
 

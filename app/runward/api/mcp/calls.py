@@ -135,8 +135,9 @@ class McpToolCall:
     disconnected: bool = False
     on_accept: Callable[[RunId], Awaitable[None]] | None = None
     """Called after Runward has accepted the call."""
+    run_id: RunId | None = field(default=None, init=False)
+    """The run that the call has started or resumed."""
     _accepting: asyncio.Task[AcceptResult] | None = field(default=None, init=False)
-    _resumed: RunId | None = field(default=None, init=False)
 
     async def result(self, report: ProgressReport) -> JsonObject:
         """Return a CallToolResult. Raises McpRequestError for mistakes of the client, and
@@ -186,7 +187,7 @@ class McpToolCall:
             self._build_request(target, arguments), self._idempotent_request(arguments)
         )
         self._accepting = asyncio.create_task(accepting)
-        run_id = (await asyncio.shield(self._accepting)).run.id
+        self.run_id = run_id = (await asyncio.shield(self._accepting)).run.id
         if self.on_accept is not None:
             await self.on_accept(run_id)
         return run_id
@@ -227,7 +228,7 @@ class McpToolCall:
         run_id = parse_id(Prefix.RUN, state)
         if run_id is None:
             raise McpRequestError("requestState is not from this server.")
-        self._resumed = RunId(run_id)
+        self.run_id = RunId(run_id)
         responses = self.params.get("inputResponses")
         given = responses if isinstance(responses, dict) else {}
         services, limits, principal = self.services, self.services.limits, self.principal
@@ -240,7 +241,7 @@ class McpToolCall:
             services.storage,
             services.live,
             self.principal.project_id,
-            self._resumed,
+            self.run_id,
             seconds=limits.mcp_seconds,
             report=report,
             declared="outputSchema" in self.target.definition,
@@ -264,7 +265,7 @@ class McpToolCall:
     async def withdraw(self) -> None:
         """Cancel the run, if it was started."""
         with suppress(e.AppError):
-            run_id = self._resumed
+            run_id = self.run_id
             if self._accepting is not None:
                 run_id = (await self._accepting).run.id
             if run_id is None:

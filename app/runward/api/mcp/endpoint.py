@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
+from structlog.contextvars import bind_contextvars
 
 from runward.api.events.open_streams import count_stream, respond_with_stream
 from runward.api.http.auth import add_origin, authenticate_key
@@ -38,7 +39,7 @@ from runward.api.mcp.tasks import EXTENSION, RESULT, UPDATE, McpTasks
 from runward.api.mcp.wait import ProgressReport
 from runward.domain import errors as e
 from runward.domain import not_found, strict_json
-from runward.domain.ids import ProjectId
+from runward.domain.ids import Prefix, ProjectId, format_id
 from runward.domain.json import JsonObject
 from runward.domain.registry.scopes import READ_RUNS, Principal
 from runward.domain.registry.scopes import Scope as KeyScope
@@ -206,6 +207,8 @@ class McpExchange:
             self.call.on_accept = stream.send_run
         with count_stream(live, self.principal):
             await protocol.serve_request(scope, receive, stream, self, max_bytes=limit)
+        if self.call is not None and self.call.run_id is not None:
+            bind_contextvars(run=format_id(Prefix.RUN, self.call.run_id))
         left = self.call is not None and self.call.disconnected and self.modern
         if left and not live.is_stopping():
             assert self.call is not None

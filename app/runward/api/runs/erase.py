@@ -68,4 +68,4 @@ async def finish_unstored(
         with suppress(e.RunEndedError):
             await cancel(storage, queue, project_id, run_id)
     except DATABASE_ERRORS as error:
-        log.warning("erasure_failed", run_id=format_id(Prefix.RUN, run_id), **log_fields(error))
+        log.warning("erasure_failed", run=format_id(Prefix.RUN, run_id), **log_fields(error))

@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
 from fastapi import Header, Request, Response
-from structlog.contextvars import bind_contextvars
 
 from runward.api.events.follow import RunLog, encode_log
 from runward.api.events.models import EVENT_STREAM
@@ -132,9 +131,7 @@ async def accept(
         return await accept_in_session(storage, queue, new, *session)
 
     current = with_current_agent(registry, principal.project_id, start)
-    accepted = await accept_once(storage, principal, request_key, current)
-    bind_contextvars(run=format_id(Prefix.RUN, accepted.run.id))
-    return accepted
+    return await accept_once(storage, principal, request_key, current)
 
 
 def _check_start(start_at: datetime | None) -> None:

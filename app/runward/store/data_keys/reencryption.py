@@ -17,6 +17,7 @@ import structlog
 from pydantic_core import from_json
 from sqlalchemy import text
 
+from runward.domain.ids import Prefix, format_id
 from runward.domain.json import compact
 from runward.store.access import idempotency, secrets
 from runward.store.access.keys import DEFAULT_PROJECT
@@ -122,7 +123,8 @@ class Resealer:
         try:
             return self._vault.reseal(sealed, column=column, project_id=project_id, row=row)
         except SecretUnreadableError as error:
-            log.warning("value_unreadable", project=project_id.hex, reason=str(error))
+            project = format_id(Prefix.PROJECT, project_id)
+            log.warning("value_unreadable", project=project, reason=str(error))
             self.readable = False
             return sealed
 

@@ -74,7 +74,12 @@ async def claim_one_by_one(
             if is_outage(error) and not is_statement_timeout(error):
                 raise  # Raised, so that the complete claim is undone.
             # The run stays claimed until its lease expires.
-            log.warning("claim_failed", run=format_id(Prefix.RUN, held.run_id), **log_fields(error))
+            log.warning(
+                "claim_failed",
+                project=format_id(Prefix.PROJECT, held.project_id),
+                run=format_id(Prefix.RUN, held.run_id),
+                **log_fields(error),
+            )
             continue
         if state is not None:
             claimed.states.append(state)

@@ -90,7 +90,12 @@ class Quarantine:
             self.count += 1
             QUARANTINED_RUNS.count("unreadable")
             RUNS_ENDED.count(MOVES[move].target, NO_AGENT)
-            log.error("run_quarantined", run=format_id(Prefix.RUN, run_id), quarantined=self.count)
+            log.error(
+                "run_quarantined",
+                project=format_id(Prefix.PROJECT, project_id),
+                run=format_id(Prefix.RUN, run_id),
+                quarantined=self.count,
+            )
 
 
 async def end_unreadable(tx: Tx, project_id: ProjectId, run_id: RunId, move: Move) -> bool:

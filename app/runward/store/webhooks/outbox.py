@@ -156,7 +156,7 @@ def _make_deliveries(
         if event.created_at >= endpoint.enabled_at and selects(endpoint.events, type_):
             base = _base(project_id, message_id, type_)
             yield {**base, **about, "endpoint_id": endpoint.id, "target": endpoint.id}
-    webhook = _read_webhook(event)
+    webhook = _read_webhook(project_id, event)
     if webhook is not None and selects(webhook.events, type_):
         base = _base(project_id, message_id, type_)
         target = {"url": webhook.url, "target": _make_target(project_id, webhook.url)}
@@ -169,13 +169,17 @@ def _base(project_id: ProjectId, message_id: str, type_: str) -> dict[str, Any]:
     return {**nothing, **about, "include": ()}
 
 
-def _read_webhook(event: Any) -> RunWebhook | None:
+def _read_webhook(project_id: ProjectId, event: Any) -> RunWebhook | None:
     """Return the webhook of the event's run. A webhook that this version cannot read must not block
     the other notifications of the project."""
     try:
         return event.webhook and _RUN_WEBHOOK.validate_python(event.webhook, strict=False)
     except ValidationError:
-        log.exception("run_webhook_unreadable", run=format_id(Prefix.RUN, event.run_id))
+        log.exception(
+            "run_webhook_unreadable",
+            project=format_id(Prefix.PROJECT, project_id),
+            run=format_id(Prefix.RUN, event.run_id),
+        )
         return None
 
 
