@@ -3,14 +3,18 @@
 import asyncio
 from typing import Any
 
+import pytest
 from sqlalchemy import event
 
+from runward.domain.limits import ProjectLimits
 from runward.domain.run.status import Move
 from runward.store import workers
+from runward.store.access.limits import put_limits
 from runward.store.postgres.db import mint, open_database
+from runward.store.runs import backlog, queue
 from runward.store.runs.backlog import Backlog, BacklogReader
 from runward.store.runs.gate import Ending
-from tests.db.store import Store, step
+from tests.db.store import LEASE, PROJECT, Store, step
 
 
 async def read(store: Store) -> Backlog:
@@ -61,6 +65,46 @@ async def test_ages_are_those_of_the_oldest_run_that_may_start_and_the_oldest_ap
     assert found.queued == 2
     assert 90 <= found.queued_seconds < 120
     assert 3600 <= found.pending_seconds < 3630
+
+
+async def test_runs_that_wait_because_of_a_limit_do_not_wait_for_a_worker(store: Store) -> None:
+    await store.accept(5)
+    await store.sql("UPDATE runs SET available_at = now() - interval '1 h', active_agent = 'clerk'")
+    key = "run.metadata.customer"
+    for limits, claimable in (
+        (ProjectLimits(running_runs=2), 2),
+        (ProjectLimits(agents={"clerk": 1}), 1),
+        (ProjectLimits(running_runs=3, concurrency_keys={key: 4}), 3),
+        (ProjectLimits(queued_runs=9), 5),
+    ):
+        async with store.autocommit.connect() as tx:
+            await put_limits(tx, PROJECT, limits)
+        found = await read(store)
+        assert found.queued == claimable
+        assert (found.queued_seconds > 3000) == (claimable == 5)
+    async with store.autocommit.connect() as tx:
+        await put_limits(tx, PROJECT, ProjectLimits(running_runs=1))
+        await store.sql("UPDATE runs SET active_agent = NULL")
+        assert len((await queue.claim(tx, 5, LEASE)).states) == 1
+    found = await read(store)
+    assert (found.queued, found.queued_seconds) == (0, 0)
+
+
+async def test_a_run_that_was_claimable_at_two_scrapes_has_waited_between_them(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run waited for another run of its project before, which does not count."""
+    monkeypatch.setattr(backlog, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(backlog, "MAX_SHARE", 1e9)
+    async with store.autocommit.connect() as tx:
+        await put_limits(tx, PROJECT, ProjectLimits(running_runs=1))
+    await store.accept(1)
+    await store.sql("UPDATE runs SET available_at = now() - interval '1 h'")
+    reader = BacklogReader(store.autocommit)
+    first, second = await reader.read(), await reader.read()
+    assert first is not None
+    assert second is not None
+    assert first.queued_seconds == 0 < second.queued_seconds < 60
 
 
 async def test_child_runs_that_wait_for_a_person_are_counted(store: Store) -> None:

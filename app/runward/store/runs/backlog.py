@@ -2,6 +2,7 @@
 read."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -12,6 +13,8 @@ from runward.store.data_keys import inventory
 from runward.store.postgres.db import DATABASE_ERRORS, is_outage
 from runward.store.postgres.engine import AsyncEngine
 from runward.store.postgres.project_scope import all_projects
+from runward.store.runs.fair_claims import CLAIMABLE_OF_LIMITED, LIMITED_PROJECTS
+from runward.store.runs.queue import MAX_CLAIMS, MAX_LOST_LEASES
 from runward.store.workers import ALIVE
 
 MAX_COUNTED: Final = 20_000
@@ -33,20 +36,24 @@ _OPEN_RUNS: Final = """
         AND status = 'requires_action' AND parent_run_id IS NULL LIMIT :most) r LIMIT :most)
     UNION ALL (SELECT status, active_agent FROM runs WHERE status = 'requires_action'
       AND parent_run_id IS NOT NULL LIMIT :most)"""
-_CLAIMABLE: Final = "status = 'queued' AND available_at <= statement_timestamp()"
 _BACKLOG: Final = text(
     f"""
 SELECT q.queued, a.pending, w.workers,
   (SELECT count(*) FROM data_keys WHERE drained_at IS NULL) AS undrained,
-  CAST(extract(epoch FROM clock_timestamp() - (SELECT available_at FROM runs WHERE {_CLAIMABLE}
-    ORDER BY available_at LIMIT 1)) AS float8) AS queued_seconds,
+  CAST(extract(epoch FROM clock_timestamp() - q.available_at) AS float8) AS queued_seconds,
+  (SELECT CAST(json_agg(json_build_array(r.id,
+      extract(epoch FROM clock_timestamp() - r.available_at))) AS text)
+    FROM ({CLAIMABLE_OF_LIMITED} LIMIT :most) c
+    JOIN runs r ON r.project_id = c.project_id AND r.id = c.id) AS limited,
   CAST(extract(epoch FROM clock_timestamp() - a.requested_at) AS float8) AS pending_seconds,
   (SELECT CAST(json_agg(r) AS text) FROM (SELECT status, active_agent, count(*) AS count
     FROM ({_OPEN_RUNS}) r GROUP BY status, active_agent ORDER BY count DESC) r) AS runs
-FROM (SELECT count(*) AS queued FROM
-    (SELECT 1 FROM runs WHERE {_CLAIMABLE} ORDER BY available_at LIMIT :most) q) q
+FROM (SELECT count(*) AS queued, min(available_at) AS available_at FROM
+    (SELECT available_at FROM runs WHERE status = 'queued' AND available_at <= statement_timestamp()
+      AND project_id NOT IN ({LIMITED_PROJECTS}) ORDER BY available_at LIMIT :most) q) q
 CROSS JOIN (SELECT count(*) AS pending, min(requested_at) AS requested_at FROM
-    (SELECT requested_at FROM approvals WHERE status = 'pending' LIMIT :most) a) a
+    (SELECT requested_at FROM approvals WHERE status = 'pending'
+      ORDER BY expires_at LIMIT :most) a) a
 CROSS JOIN (SELECT count(*) AS workers FROM workers
   WHERE heartbeat_at > clock_timestamp() - CAST(:alive AS interval)) w"""
 )
@@ -57,7 +64,8 @@ OpenRuns: TypeAlias = tuple[str, str | None, int]
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """The unfinished work. `queued`: runs that a worker may claim now."""
+    """The unfinished work. `queued`: runs that a worker may claim now, without those that wait for
+    other runs of their project because of its limits."""
 
     queued: int
     queued_seconds: float
@@ -81,6 +89,9 @@ class BacklogReader:
         self._autocommit = autocommit
         self._lock = asyncio.Lock()
         self._latest: Backlog | None = None
+        self._claimable_since: dict[str, float] = {}
+        """By run of a project with limits: when this process first found that a worker may claim
+        it. The run may have waited for other runs of its project before."""
         self._fresh_until = 0.0
 
     async def read(self) -> Backlog | None:
@@ -97,7 +108,12 @@ class BacklogReader:
         try:
             with all_projects():
                 async with asyncio.timeout(QUERY_SECONDS), self._autocommit.connect() as tx:
-                    values = {"most": MAX_COUNTED, "alive": ALIVE}
+                    values = {
+                        "most": MAX_COUNTED,
+                        "alive": ALIVE,
+                        "max_claims": MAX_CLAIMS,
+                        "max_lost": MAX_LOST_LEASES,
+                    }
                     row = (await tx.execute(_BACKLOG, values)).one()
                     undrained = row.undrained > 1
                     outdated = await inventory.count_outdated_values(tx) if undrained else 0
@@ -105,13 +121,23 @@ class BacklogReader:
             if not is_outage(error):
                 raise
             return None
-        return _read_backlog(row, outdated)
+        limited: list[tuple[str, float]] = from_json(row.limited or "[]")
+        waiting = [row.queued_seconds or 0.0, *self._measure_waits(limited)]
+        return _read_backlog(row, row.queued + len(limited), max(waiting), outdated)
+
+    def _measure_waits(self, limited: Sequence[tuple[str, float]]) -> list[float]:
+        """Return the seconds for which these runs have been waiting for a worker. `limited`: the
+        IDs of runs of projects with limits, and the seconds since they were queued."""
+        now = asyncio.get_running_loop().time()
+        known = self._claimable_since
+        self._claimable_since = {run: known.get(run, now) for run, _ in limited}
+        return [min(queued, now - self._claimable_since[run]) for run, queued in limited]
 
 
-def _read_backlog(row: Any, outdated_values: int) -> Backlog:
+def _read_backlog(row: Any, queued: int, queued_seconds: float, outdated_values: int) -> Backlog:
     return Backlog(
-        queued=row.queued,
-        queued_seconds=max(0.0, row.queued_seconds or 0.0),
+        queued=queued,
+        queued_seconds=max(0.0, queued_seconds),
         pending=row.pending,
         pending_seconds=max(0.0, row.pending_seconds or 0.0),
         workers=row.workers,

@@ -81,6 +81,23 @@ _ALLOWED: Final = f"""
     )
     SELECT q.id FROM q WHERE q.id NOT IN (SELECT id FROM ranked WHERE room < 0)
     ORDER BY q.place LIMIT greatest(m.room, 0)"""
+_RUNNING: Final = """(
+      SELECT CAST(count(*) AS int) FROM (SELECT FROM runs r WHERE r.status = 'in_progress'
+        AND r.project_id = l.project_id LIMIT l.running_runs) running)"""
+_HAS_GROUPS: Final = """(coalesce(l.agents, l.tools, l.concurrency_keys) IS NOT NULL OR EXISTS (
+      SELECT FROM key_limits k WHERE k.project_id = l.project_id AND k.running_runs IS NOT NULL))"""
+# The runs of projects with limits that a worker with free places would claim, up to a limit of each
+# project. The other runs in their queues wait for runs of their own project.
+CLAIMABLE_OF_LIMITED: Final = f"""
+  SELECT l.project_id, c.id FROM project_limits l CROSS JOIN LATERAL (
+    SELECT least({CANDIDATES_OF_PROJECT}, l.running_runs - {_RUNNING}) AS room
+  ) m CROSS JOIN LATERAL unnest(CASE WHEN {_HAS_GROUPS} THEN ARRAY({_ALLOWED})
+    ELSE ARRAY(SELECT q.id FROM ({_read_queue("l.project_id", "greatest(m.room, 0)")}) q) END) c(id)
+  WHERE (l.running_runs IS NOT NULL OR {_HAS_GROUPS})
+    AND EXISTS (SELECT FROM runs r WHERE {_IN_QUEUE} AND r.project_id = l.project_id)"""
+LIMITED_PROJECTS: Final = (
+    f"SELECT l.project_id FROM project_limits l WHERE l.running_runs IS NOT NULL OR {_HAS_GROUPS}"
+)
 # `turns` visits the projects with queued runs in the order of their IDs, beginning after the last
 # claim, until enough of them have claimable runs. `shares` contains the number of runs to claim of
 # each project. Only these are locked, so that claims of other workers find the next ones. `claimed`
@@ -109,13 +126,9 @@ RECURSIVE turns AS (
     LIMIT 1
   ) n LEFT JOIN project_limits l ON l.project_id = n.project_id
   CROSS JOIN LATERAL (
-    SELECT least(CAST(:count AS int) - t.ready, l.running_runs - (
-      SELECT CAST(count(*) AS int) FROM (SELECT FROM runs r WHERE r.status = 'in_progress'
-        AND r.project_id = l.project_id LIMIT l.running_runs) running)) AS room
+    SELECT least(CAST(:count AS int) - t.ready, l.running_runs - {_RUNNING}) AS room
   ) m CROSS JOIN LATERAL (
-    SELECT CASE WHEN coalesce(l.agents, l.tools, l.concurrency_keys) IS NOT NULL OR EXISTS (
-      SELECT FROM key_limits k WHERE k.project_id = l.project_id AND k.running_runs IS NOT NULL
-    ) THEN ARRAY({_ALLOWED}) END AS allowed OFFSET 0
+    SELECT CASE WHEN {_HAS_GROUPS} THEN ARRAY({_ALLOWED}) END AS allowed OFFSET 0
   ) a CROSS JOIN LATERAL (
     SELECT CASE WHEN a.allowed IS NULL THEN (
       SELECT CAST(count(*) AS int) FROM ({_read_queue("n.project_id", "greatest(m.room, 0)")}) q
