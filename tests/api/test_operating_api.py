@@ -8,8 +8,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families as parse_metrics
 
 from runward.metrics.recorders import OTHER
-from tests.api.project import Project, Running, call
-from tests.support.models.chat_server import calls, text
+from tests.api.project import ALL_SCOPES, Project, Running, call
+from tests.api.test_schedules_api import YEARLY, create, make_due, processed, until
+from tests.support.models.chat_server import HttpError, calls, text
+from tests.support.receiver import Receiver, Reply
 from tests.support.tools.server import Behaviour
 
 Count = Callable[..., float]
@@ -88,6 +90,39 @@ def test_a_cancelled_run_is_counted_by_the_process_that_cancels_it(
     assert run["status"] == "requires_action"
     project.client.cancel(run["id"])
     assert count("runward_runs_ended_total", status="cancelled", agent="") >= 1
+
+
+def test_failed_model_requests_are_counted_by_their_code(project: Project, count: Count) -> None:
+    assert project.run(HttpError(401))["status"] == "failed"
+    found = {"provider": "openai", "code": "model_unauthorized"}
+    assert count("runward_model_request_errors_total", **found) >= 1
+    assert count("runward_model_request_duration_seconds_count", provider="openai") >= 1
+
+
+def test_notifications_and_disabled_endpoints_are_counted(project: Project, count: Count) -> None:
+    admin = project.key(*ALL_SCOPES)
+    with Receiver() as receiver:
+        gone = {"url": receiver.answer("gone", Reply(410)), "events": ["run.created"]}
+        other = {"url": receiver.answer("other"), "events": ["webhook_endpoint.disabled"]}
+        for one in (gone, other):
+            admin.call("POST", "/v1/webhook_endpoints", one)
+        project.run(text("Hi."))
+        receiver.wait_for("other")
+        until(lambda: count("runward_webhook_attempt_duration_seconds_count", result="delivered"))
+    assert count("runward_webhook_attempt_duration_seconds_count", result="failed") >= 1
+    assert count("runward_webhook_endpoints_disabled_total", reason="gone") >= 1
+
+
+def test_slots_of_schedules_are_counted(project: Project, count: Count) -> None:
+    schedule = create(project.client, cron=YEARLY)
+    make_due(project, schedule)
+    [slot] = processed(project.client, schedule)
+    until(lambda: count("runward_schedule_slots_total", status="started"))
+    project.client.settle(slot["run_id"])
+
+
+def test_the_event_loop_is_measured(count: Count) -> None:
+    until(lambda: count("runward_event_loop_lag_seconds_count"))
 
 
 def test_the_operator_sees_the_workers(project: Project, running: Running) -> None:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 import pytest
+from prometheus_client import REGISTRY
 from sqlalchemy import text
 
 from runward.domain import errors as e
@@ -766,8 +767,13 @@ async def test_old_idempotency_keys_are_dropped_and_others_kept(store: Store) ->
         " FROM generate_series(1, 600) n",
         project=PROJECT,
     )
+    labels = {"data_class": "idempotency_keys"}
+    before = REGISTRY.get_sample_value("runward_removed_rows_total", labels) or 0.0
     await clean(store)
-    assert await store.value("SELECT count(*) FROM idempotency_keys") in range(95, 101)
+    left = await store.value("SELECT count(*) FROM idempotency_keys")
+    assert left in range(95, 101)
+    removed = REGISTRY.get_sample_value("runward_removed_rows_total", labels)
+    assert removed == before + 600 - left
 
 
 async def test_a_sweep_waits_for_a_decision_that_is_just_being_made(store: Store) -> None:

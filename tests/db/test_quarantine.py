@@ -5,6 +5,7 @@ from datetime import timedelta
 from uuid import UUID
 
 import pytest
+from prometheus_client import REGISTRY
 
 from runward.api.runs.cancel import cancel
 from runward.domain import errors as e
@@ -162,6 +163,31 @@ async def test_a_sweep_ends_what_it_cannot_read_and_settles_the_others(store: St
     found = [await status(store, state.id) for state in (*asked, late, gone)]
     assert found == ["queued", "failed", "queued", "expired", "failed"]
     assert quarantine.count == 2
+
+
+async def test_lost_leases_crash_loops_and_unreadable_runs_are_counted(store: Store) -> None:
+    quarantined = "runward_quarantined_runs_total"
+
+    def read() -> list[float]:
+        found = [
+            REGISTRY.get_sample_value("runward_lease_expiries_total"),
+            *(
+                REGISTRY.get_sample_value(quarantined, {"reason": reason})
+                for reason in ("crash_loop", "unreadable")
+            ),
+        ]
+        return [one or 0.0 for one in found]
+
+    before = read()
+    await store.leased()
+    await store.sql("UPDATE runs SET lease_expires_at = now() - interval '1 min'")
+    crashing, unreadable = await queued(store), await queued(store)
+    await store.sql(
+        "UPDATE runs SET claims = 3 WHERE id = ANY(:ids)", ids=[crashing.id, unreadable.id]
+    )
+    await spoil(store, unreadable)
+    await reaper(store, Quarantine(store.pool)).sweep()
+    assert [after - one for after, one in zip(read(), before, strict=True)] == [1, 1, 1]
 
 
 async def test_a_crash_loop_that_cannot_be_read_ends_too(store: Store) -> None:
