@@ -17,6 +17,7 @@ ALERT_TESTS: Final = ALERTS.with_name("alerts.test.yml")
 DASHBOARD: Final = ROOT / "deploy" / "grafana" / "runward.json"
 KEDA: Final = ROOT / "deploy" / "kustomize" / "components" / "keda" / "scaled-object.yaml"
 _METRIC: Final = re.compile(r"\b((?:runward|process|python)_\w+|up)\b(?=[{\[)\s]|$)")
+_MATCHER: Final = re.compile(r'(\w+)\s*(?:=~|!~|!=|=)\s*"')
 _GROUPING: Final = re.compile(r"\b(?:by|without|on|ignoring)\s*\([^)]*\)")
 
 
@@ -64,3 +65,19 @@ def list_queries() -> dict[str, str]:
 def find_metrics(query: str) -> set[str]:
     """Return the names of the series that a query reads."""
     return set(_METRIC.findall(_GROUPING.sub(" ", query)))
+
+
+def find_labels(query: str) -> set[str]:
+    """Return the labels that a query groups by or compares."""
+    return find_groupings(query) | set(_MATCHER.findall(query))
+
+
+def find_groupings(query: str) -> set[str]:
+    """Return the labels that a query groups by."""
+    groups = " ".join(_GROUPING.findall(query))
+    return set(re.findall(r"\w+", groups)) - {"by", "without", "on", "ignoring"}
+
+
+def parse_series(series: str) -> tuple[str, dict[str, str]]:
+    """Return the name and the labels of a series such as `up{job="api"}`."""
+    return series.partition("{")[0], dict(re.findall(r'(\w+)="([^"]*)"', series))

@@ -2,6 +2,7 @@
 fires in a test of promtool."""
 
 import re
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,12 @@ from tests.support.services.service import ROOT
 
 RUNBOOK = ROOT / "docs" / "how-to" / "monitoring.md"
 BACKLOG = Backlog(0, 0.0, 0, 0.0, 0, (("queued", "clerk", 1),), 0)
+
+OURS = [one for one in vars(definitions).values() if isinstance(one, Counter | Histogram)]
+
+
+def name_of(metric: Counter | Histogram) -> str:
+    return metric._name  # pyright: ignore[reportPrivateUsage]
 
 
 def exposed_series() -> set[str]:
@@ -41,17 +48,66 @@ def test_queries_read_only_series_that_exist() -> None:
     assert {at: names for at, names in wrong.items() if names} == {}
 
 
+def labels_of_series() -> dict[str, set[str]]:
+    """Return the labels of each series, with those that Prometheus adds."""
+    found: dict[str, set[str]] = {name: set() for name in exposed_series()}
+    for metric in OURS:
+        labels = set(metric._labels)  # pyright: ignore[reportPrivateUsage]
+        ends = ("bucket", "count", "sum") if isinstance(metric, Histogram) else ("total",)
+        for end in ends:
+            found[f"{name_of(metric)}_{end}"] = labels | ({"le"} if end == "bucket" else set())
+    for family in parse_metrics(render_metrics(BACKLOG).decode()):
+        for sample in family.samples:
+            found.setdefault(sample.name, set()).update(sample.labels)
+    return {name: labels | {"job", "instance"} for name, labels in found.items()}
+
+
+def test_queries_use_only_labels_that_their_series_have() -> None:
+    labels, used = labels_of_series(), 0
+    for at, query in prometheus.list_queries().items():
+        known = set[str]().union(*(labels[name] for name in prometheus.find_metrics(query)))
+        found = prometheus.find_labels(query)
+        assert found <= known, at
+        used += len(found)
+    assert used > 50
+
+
+def test_texts_of_alerts_and_panels_name_labels_that_their_queries_return() -> None:
+    alerts = [
+        (" ".join(one["annotations"].values()), one["expr"]) for one in prometheus.read_alerts()
+    ]
+    lines = [
+        (target["legendFormat"], target["expr"])
+        for panel in prometheus.read_panels()
+        for target in panel["targets"]
+    ]
+    for text, query in (*alerts, *lines):
+        named = set(re.findall(r"\{\{ ?(?:\$labels\.)?(\w+) ?\}\}", text))
+        is_aggregated = re.search(r"\b(sum|max|min)\b", query)
+        kept = prometheus.find_groupings(query) if is_aggregated else {"instance", "job"}
+        assert named <= kept, text
+
+
+def test_the_series_in_the_tests_of_alerts_are_those_that_a_process_exposes() -> None:
+    labels = labels_of_series()
+    bounds = {f"{name_of(one)}_bucket": one for one in OURS if isinstance(one, Histogram)}
+    for test in prometheus.read_alert_tests():
+        for series in test["input_series"]:
+            name, pairs = prometheus.parse_series(series["series"])
+            wanted = {"job"} if name == "up" else labels[name] - {"job"}
+            assert set(pairs) - {"instance"} == wanted - {"instance"}, series
+            if "le" in pairs:
+                known = bounds[name]._bounds  # pyright: ignore[reportPrivateUsage]
+                assert float(pairs["le"]) in (*known, inf), series
+
+
 def test_the_names_in_a_query_are_found() -> None:
     query = 'sum by (le) (rate(runward_a_bucket{x="up"}[5m])) / max(runward_b) > 1 or up == 0'
     assert prometheus.find_metrics(query) == {"runward_a_bucket", "runward_b", "up"}
 
 
 def test_every_metric_of_ours_is_on_the_dashboard_and_in_the_table() -> None:
-    names = {
-        metric._name  # pyright: ignore[reportPrivateUsage]
-        for metric in vars(definitions).values()
-        if isinstance(metric, Counter | Histogram)
-    }
+    names = set(map(name_of, OURS))
     assert len(names) > 15
     shown = " ".join(query for at, query in prometheus.list_queries().items() if "panel" in at)
     assert {name for name in names if name not in shown} == set()
