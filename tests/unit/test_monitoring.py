@@ -2,6 +2,7 @@
 fires in a test of promtool."""
 
 import re
+from html import escape
 from math import inf
 from pathlib import Path
 
@@ -161,3 +162,9 @@ def test_prometheus_parses_every_query(tmp_path: Path) -> None:
     path = tmp_path / "queries.yml"
     path.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}))
     assert f"{len(rules)} rules found" in prometheus.promtool("check", "rules", path)
+
+
+def test_the_picture_of_the_dashboard_shows_every_panel() -> None:
+    picture = (ROOT / "docs" / "images" / "dashboard.svg").read_text()
+    titles = {panel["title"] for panel in prometheus.read_panels()}
+    assert {one for one in titles if f">{escape(one)}</text>" not in picture} == set()
