@@ -14,7 +14,7 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 
 from tests.docs.story import Story
 from tests.e2e.conftest import Processes
-from tests.support.models.chat_server import Call, ModelServer, calls, text
+from tests.support.models.chat_server import Call, HttpError, ModelServer, calls, text
 from tests.support.services.client import Client, Json
 from tests.support.services.service import Service
 from tests.support.tools.hits import Hit
@@ -68,7 +68,9 @@ def check_operations(spans: list[Span], hit: Hit) -> None:
     assert hit.headers["traceparent"] == f"00-{CLIENT['trace']}-{call.span_id.hex()}-01"
     assert hit.headers["tracestate"] == "vendor=1"
     assert call.parent_span_id == second.span_id
-    chats = named(spans, "chat payer")
+    failed, *chats = in_order(named(spans, "chat payer"))
+    assert failed.status.code == Status.STATUS_CODE_ERROR
+    assert attributes_of(failed)["error.type"] == "model_unavailable"
     turns = {span.span_id for span in named(spans, "turn")}
     assert {chat.parent_span_id for chat in chats} == turns
     about = attributes_of(chats[0])
@@ -109,7 +111,8 @@ def test_the_spans_of_a_run_that_waits(
     made = client.register_tool("pay", tools.tool("pay"), approval="always")
     tools.secrets("pay", made["secret"])
     asked = calls(Call("c1", "pay", f'{{"x":"{SECRET}"}}'))
-    model.script("payer", asked, text(f"Paid {SECRET}."))
+    refused = HttpError(503, f"Overloaded by {SECRET}.", retry_after="0")
+    model.script("payer", refused, asked, text(f"Paid {SECRET}."))
     agent = {"name": "payer", "model": "openai:payer", "tools": ["pay"]}
     client.call("POST", "/v1/agents", agent)
     trace = {"traceparent": TRACEPARENT, "tracestate": "vendor=1"}
@@ -124,7 +127,7 @@ def test_the_spans_of_a_run_that_waits(
     assert Counter(span.name for span in spans) == {
         "invoke_agent payer": 2,
         "turn": 2,
-        "chat payer": 2,
+        "chat payer": 3,
         "execute_tool pay": 1,
     }
     check_claims(spans)

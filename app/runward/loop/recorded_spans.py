@@ -265,7 +265,8 @@ class RecordedOperation(Operation):
     ) -> None:
         detach(self._token)
         if isinstance(error, ModelError):
-            _fail(self._span, error.code, error.message)
+            # A provider's message can quote the conversation.
+            _fail(self._span, error.code, error.message if self._with_content else None)
         elif kind is not None:
             _fail(self._span, kind.__qualname__)
         self._span.end()
