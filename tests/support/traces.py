@@ -60,7 +60,7 @@ class Collector:
 
     @property
     def spans(self) -> list[Span]:
-        return _read_spans(self.receiver.received(PATH))
+        return read_spans(self.receiver.received(PATH))
 
     @property
     def sent(self) -> bytes:
@@ -68,7 +68,7 @@ class Collector:
 
     def wait_for(self, hold: Callable[[list[Span]], bool]) -> list[Span]:
         """The spans as soon as `hold` is true of them. Raises TimeoutError."""
-        return _read_spans(self.receiver.until(PATH, lambda found: hold(_read_spans(found))))
+        return read_spans(self.receiver.until(PATH, lambda found: hold(read_spans(found))))
 
 
 def _find_program() -> Path:
@@ -78,7 +78,7 @@ def _find_program() -> Path:
     return Path(package.origin).with_name("rotel-agent")
 
 
-def _read_spans(received: list[Received]) -> list[Span]:
+def read_spans(received: list[Received]) -> list[Span]:
     requests = [ExportTraceServiceRequest.FromString(one.raw) for one in received]
     return [
         span

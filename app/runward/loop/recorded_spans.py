@@ -7,7 +7,7 @@ and the IDs of the spans to which others refer are digests."""
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from types import TracebackType
 from typing import Final
@@ -22,8 +22,8 @@ from opentelemetry.sdk.resources import (
     OTELResourceDetector,
     Resource,
 )
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 from opentelemetry.util.types import AttributeValue
@@ -57,6 +57,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     "seed": "gen_ai.request.seed",
 }
 """The model settings that are attributes."""
+MCP_SCOPE: Final = "mcp-python-sdk"
+"""Instrumentation scope of the spans that MCP's SDK records."""
 CLOSE_SECONDS: Final = 5.0
 """Maximum seconds for the export of the last spans when the process stops."""
 
@@ -293,6 +295,33 @@ class RecordedOperation(Operation):
             self._span.set_attribute("gen_ai.tool.call.result", result)
 
 
+class ExporterWithoutMessages(OTLPSpanExporter):
+    """Removes the error messages from spans of MCP's SDK, because they can quote arguments and
+    results."""
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        return super().export([_remove_messages(span) for span in spans])
+
+
+def _remove_messages(span: ReadableSpan) -> ReadableSpan:
+    scope = span.instrumentation_scope
+    if scope is None or scope.name != MCP_SCOPE:
+        return span
+    return ReadableSpan(
+        span.name,
+        span.context,
+        span.parent,
+        span.resource,
+        span.attributes,
+        links=span.links,
+        kind=span.kind,
+        status=Status(span.status.status_code),
+        start_time=span.start_time,
+        end_time=span.end_time,
+        instrumentation_scope=scope,
+    )
+
+
 def open_tracing(*, with_content: bool) -> RecordedTracing:
     """Return tracing that exports spans in the background. The SDK reads the endpoint, the headers,
     the sampler and the limits from its environment variables (OpenTelemetry specification)."""
@@ -303,7 +332,8 @@ def open_tracing(*, with_content: bool) -> RecordedTracing:
         id_generator=ids,
         shutdown_on_exit=False,
     )
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    exporter = OTLPSpanExporter() if with_content else ExporterWithoutMessages()
+    provider.add_span_processor(BatchSpanProcessor(exporter))
     trace.set_tracer_provider(provider)  # for the spans of plugins
     return RecordedTracing(provider, ids, with_content=with_content)
 
