@@ -92,7 +92,7 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
         stack.push_async_callback(accepts.close)
         egress = _close_with(stack, _build_egress(settings))
         models = _close_with(stack, _build_models(settings, egress))
-        secrets = _build_secret_reader(database, vault)
+        secrets, tracing = _build_secret_reader(database, vault), _build_tracing(settings)
         plugins = stack.enter_context(closing(_load_plugins(settings, os.environ)))
         mcp = _close_with(stack, _build_mcp(settings, database, vault, egress))
         feed, toolbox = Feed(Relay(database.autocommit)), Toolbox(database.pool, vault)
@@ -107,10 +107,10 @@ async def open_services(settings: Settings, database_url: str) -> AsyncGenerator
                 await stack.enter_async_context(GroupCommit(steps.write)),
                 settings.lease_seconds,
                 feed,
-                await stack.enter_async_context(Notices(toolbox, inline, webhook)),
+                await stack.enter_async_context(Notices(toolbox, inline, webhook, tracing)),
             ),
             models=ModelAccess(project_models, _build_prices(settings), secrets, feed),
-            tracing=_close_with(stack, _build_tracing(settings)),
+            tracing=_close_with(stack, tracing),
             tools=ToolAccess(
                 toolbox=toolbox,
                 inline=inline,

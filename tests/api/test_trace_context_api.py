@@ -57,6 +57,19 @@ def test_mcp_servers_receive_it_in_their_metadata(project: Project) -> None:
     assert seen["trace"] == TRACE
 
 
+def test_cancelled_calls_are_reported_in_the_trace_of_the_run(project: Project) -> None:
+    project.tool("pay", Behaviour("later"))
+    model = project.script(calls(Call("c1", "pay", '{"x":"1"}')))
+    body = {"input": "go", "model": model, "tools": ["pay"]}
+    started = project.client.request("POST", "/v1/runs", body, headers=TRACE).json()
+    project.wait_for_hits("pay")
+    project.client.cancel(started["id"])
+    key = project.tool_key("pay")
+    hits = project.tools.until(lambda found: sum(hit.key == key for hit in found) == 2)
+    [notice] = [hit for hit in hits if hit.key == key and hit.type == "tool_call.cancelled"]
+    assert {name: notice.headers[name] for name in TRACE} == TRACE
+
+
 def test_guardrails_hooks_and_notifications_receive_it(project: Project) -> None:
     answers = {"guard": {"action": "allow"}, "hook": {}}
     urls = {

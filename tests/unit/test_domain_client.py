@@ -242,6 +242,6 @@ def test_only_calls_that_were_cancelled_or_took_too_long_are_abandoned(
 
 def test_closings_are_put_together_in_order() -> None:
     run = state([STARTED])
-    one = AbandonedCall(run.project_id, run.id, None, STARTED)
-    two = AbandonedCall(run.project_id, run.id, "clerk", STARTED)
+    one = AbandonedCall(run.project_id, run.id, None, STARTED, run.id, 1, None)
+    two = replace(one, agent="clerk")
     assert merge_closed([Closed((one,)), Closed(), Closed((two,))]) == Closed((one, two))

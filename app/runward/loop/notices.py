@@ -12,9 +12,11 @@ import structlog
 from runward.domain.ids import Prefix, format_id
 from runward.domain.run.abandoned import AbandonedCall
 from runward.loop.inline_tools import InlineTools
+from runward.loop.spans import Tracing
 from runward.loop.toolbox import SignedTool, Toolbox, ToolSet
 from runward.tools.base import Invocation
 from runward.tools.webhook.invoker import NOTICE_SECONDS, WebhookInvoker
+from runward.tracing import TracedClaim
 
 log = structlog.get_logger()
 
@@ -29,7 +31,10 @@ class Notices:
     """A context manager that sends notices while it is open. Each notice is sent once. A killed
     process sends no more notices, so a tool that must know the status has to read the run."""
 
-    def __init__(self, toolbox: Toolbox, inline: InlineTools, webhook: WebhookInvoker) -> None:
+    def __init__(
+        self, toolbox: Toolbox, inline: InlineTools, webhook: WebhookInvoker, tracing: Tracing
+    ) -> None:
+        self._tracing = tracing
         self._toolbox = toolbox
         self._inline = inline
         self._webhook = webhook
@@ -67,7 +72,7 @@ class Notices:
         while True:
             one = await self._waiting.get()
             try:
-                await self._send(one)
+                await asyncio.create_task(self._send(one))  # in a trace context of its own
             except Exception:  # the next notices are still sent
                 log.exception("notice_failed", **_about(one))
             finally:
@@ -75,6 +80,7 @@ class Notices:
 
     async def _send(self, call: AbandonedCall) -> None:
         assert call.call.version is not None
+        self._tracing.enter(TracedClaim(call.run_id, call.root_run_id, call.fence, call.trace))
         if call.inline_tool is None:
             wanted = [(call.call.tool, call.call.version)]
             tools = await self._toolbox.fetch(call.project_id, wanted)

@@ -7,7 +7,7 @@ from typing import Final
 from runward.domain.ids import ProjectId, RunId
 from runward.domain.immutable import immutable
 from runward.domain.registry.tools import InlineToolSpec
-from runward.domain.run.config import get_inline_tools
+from runward.domain.run.config import get_inline_tools, get_trace
 from runward.domain.run.state import Call, CallOutcome, Changes, RunState
 from runward.domain.run.tools import UNREGISTERED
 
@@ -20,6 +20,10 @@ class AbandonedCall:
     run_id: RunId
     agent: str | None
     call: Call
+    root_run_id: RunId
+    fence: int
+    trace: dict[str, str] | None
+    """See `RunConfig.trace`."""
     inline_tool: InlineToolSpec | None = None
     """The definition of the call's tool. None if the tool is not an inline tool."""
 
@@ -48,6 +52,9 @@ def find_abandoned(state: RunState, changes: Changes) -> tuple[AbandonedCall, ..
             state.id,
             state.agent,
             call,
+            state.lineage.ancestors[0] if state.lineage else state.id,
+            state.fence,
+            get_trace(state.config),
             inline_tools.get(call.tool) if call.version == UNREGISTERED else None,
         )
         for call in changes.updated.values()
