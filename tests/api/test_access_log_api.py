@@ -6,18 +6,23 @@ from uuid import uuid4
 
 import pytest
 
-from tests.api.project import Project, call
+from tests.api.project import ALL_SCOPES, Project, call
 from tests.support.mcp.client import mcp_client
 from tests.support.models.chat_server import calls, text
+from tests.support.receiver import Receiver, Reply
 from tests.support.services.client import Json
+from tests.support.tools.server import Behaviour
+
+DISABLED = "webhook_endpoint_disabled"
 
 
-def find_line(project: Project, word: str) -> Json:
-    """The only line about a request with this word. It follows the response of the request."""
+def find_line(project: Project, word: str, event: str = "request") -> Json:
+    """The only line about this event with this word. The line about a request follows its
+    response."""
     service = project.running.service
     service.wait_for_output(word)
     lines = [line for line in service.output().splitlines() if word in line]
-    [found] = [one for line in lines if (one := json.loads(line))["event"] == "request"]
+    [found] = [one for line in lines if (one := json.loads(line))["event"] == event]
     return found
 
 
@@ -72,3 +77,17 @@ def test_failed_requests_are_logged_with_the_ids_that_are_known(project: Project
     line = send(project, "GET", f"/nowhere/{'x' * 5000}")
     assert line["status"] == 404
     assert len(line["path"]) == 512
+
+
+def test_lines_about_background_tasks_have_the_ids_of_their_run(project: Project) -> None:
+    project.tool("pay", Behaviour("later"))
+    run = project.start(calls(call(1, "pay")), tools=["pay"])
+    project.wait_for_hits("pay")
+    with Receiver() as receiver:
+        gone = {"url": receiver.answer("gone", Reply(410)), "events": ["run.cancelled"]}
+        endpoint = project.key(*ALL_SCOPES).call("POST", "/v1/webhook_endpoints", gone)
+        project.client.cancel(run["id"])
+        [pay] = project.client.tool_calls(run["id"])
+        for word, event in ((pay["id"], "notice_sent"), (endpoint["id"], DISABLED)):
+            line = find_line(project, word, event)
+            assert (line["project"], line["run"]) == (project.id, run["id"])
