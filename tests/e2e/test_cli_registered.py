@@ -127,6 +127,12 @@ def test_a_schedule_is_created_paused_resumed_and_deleted(runward: CommandLine) 
     shown = runward.json("schedules", "show", schedule)
     assert shown["next_at"].endswith("T22:00:00Z")
     assert shown["run"] == {"model": "offline:rules", "input": "Report."}
+    to_eight = ("--cron", "0 8 * * *", "--time-zone", "Europe/Paris", "--overlap", "queue")
+    assert runward("schedules", "update", schedule, *to_eight).out == f"{schedule} was updated.\n"
+    shown = runward.json("schedules", "show", schedule)
+    timing = ("Report", "0 8 * * *", "Europe/Paris", "queue")
+    assert tuple(shown[one] for one in ("name", "cron", "time_zone", "overlap")) == timing
+    assert runward("schedules", "update", schedule, "--at", "tomorrow").code == 4
     wrong = runward("schedules", "create", "Report", "Report.", "--cron", "0 7", "-m", "a:b")
     assert wrong.code == 4
     assert "cron: must have five fields" in wrong.err

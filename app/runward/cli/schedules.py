@@ -1,7 +1,7 @@
 """`runward schedules`: runs that start at certain times."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -22,6 +22,31 @@ from runward.cli.registry import (
     add_show_command,
 )
 from runward.cli.runs import Agent
+
+Cron: TypeAlias = Annotated[str | None, typer.Option(help="Cron expression with five fields.")]
+TimeZone: TypeAlias = Annotated[
+    str | None, typer.Option(help="Time zone of --cron, such as Europe/Berlin. Default: UTC.")
+]
+At: TypeAlias = Annotated[
+    str | None, typer.Option(help="Time of a single run, such as 2027-01-15T09:00:00+01:00.")
+]
+AfterSeconds: TypeAlias = Annotated[
+    int | None, typer.Option(min=1, help="Number of seconds until a single run.")
+]
+Overlap: TypeAlias = Annotated[
+    Literal["skip", "queue", "replace"] | None,
+    typer.Option(
+        help="What happens if an earlier run of the schedule has not ended. Default of a new"
+        " schedule: skip."
+    ),
+]
+Misfires: TypeAlias = Annotated[
+    Literal["skip", "once", "all"] | None,
+    typer.Option(
+        help="What happens with times at which no worker was available. Default of a new"
+        " schedule: once."
+    ),
+]
 
 app = typer.Typer(no_args_is_help=True, help="Manage schedules, which start runs.")
 
@@ -64,16 +89,10 @@ def create(
         str,
         typer.Argument(metavar="INPUT", help="Input of each run. Use `-` for standard input."),
     ],
-    cron: Annotated[str | None, typer.Option(help="Cron expression with five fields.")] = None,
-    time_zone: Annotated[
-        str | None, typer.Option(help="Time zone of --cron, such as Europe/Berlin. Default: UTC.")
-    ] = None,
-    at: Annotated[
-        str | None, typer.Option(help="Time of a single run, such as 2027-01-15T09:00:00+01:00.")
-    ] = None,
-    after_seconds: Annotated[
-        int | None, typer.Option(min=1, help="Number of seconds until a single run.")
-    ] = None,
+    cron: Cron = None,
+    time_zone: TimeZone = None,
+    at: At = None,
+    after_seconds: AfterSeconds = None,
     agent: Agent = None,
     model: Annotated[
         str | None,
@@ -81,18 +100,8 @@ def create(
             "--model", "-m", help="Model as provider:model. Use this option instead of --agent."
         ),
     ] = None,
-    overlap: Annotated[
-        Literal["skip", "queue", "replace"] | None,
-        typer.Option(
-            help="What happens if an earlier run of the schedule has not ended. Default: skip."
-        ),
-    ] = None,
-    misfires: Annotated[
-        Literal["skip", "once", "all"] | None,
-        typer.Option(
-            help="What happens with times at which no worker was available. Default: once."
-        ),
-    ] = None,
+    overlap: Overlap = None,
+    misfires: Misfires = None,
     file: Annotated[
         Path | None,
         typer.Option("--file", "-f", help="YAML or JSON file with more fields of the run."),
@@ -116,6 +125,48 @@ def create(
     with connect(url, key) as runward:
         made = runward.post("/v1/schedules", body)
     print_result(made, made["id"], as_json=as_json)
+
+
+@app.command(
+    epilog=format_examples(
+        "runward schedules update SCHEDULE --cron '0 8 * * MON-FRI' --time-zone Europe/Berlin",
+        "runward schedules update SCHEDULE --file run.yaml",
+    )
+)
+def update(
+    schedule: Annotated[str, SCHEDULES.argument],
+    name: Annotated[str | None, typer.Option(help="New name of the schedule.")] = None,
+    cron: Cron = None,
+    time_zone: TimeZone = None,
+    at: At = None,
+    after_seconds: AfterSeconds = None,
+    overlap: Overlap = None,
+    misfires: Misfires = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file", "-f", help="YAML or JSON file with the complete new request of each run."
+        ),
+    ] = None,
+    url: Url = None,
+    key: KeyOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change the fields of a schedule that are set. New times replace all previous times."""
+    changes = read_fields(
+        None,
+        name=name,
+        cron=cron,
+        time_zone=time_zone,
+        at=at,
+        after_seconds=after_seconds,
+        overlap=overlap,
+        misfires=misfires,
+        run=read_fields(file) or None,
+    )
+    with connect(url, key) as runward:
+        changed = runward.patch(build_path("schedules", schedule), changes)
+    print_result(changed, f"{changed['id']} was updated.", as_json=as_json)
 
 
 add_list_command(app, SCHEDULES, order="desc", limit=20)
