@@ -23,7 +23,9 @@ from runward.domain.audit import (
 from runward.domain.json import JsonObject, canonical, compact
 
 ENTRIES = 6
+PROJECT = f"proj_{'0' * 32}"
 VERIFIED = f"{ENTRIES} entries verified, with the numbers 1 to {ENTRIES}."
+MISSING = "may be missing"
 
 
 def make_entries(count: int, first: int = 1, previous: str | None = None) -> Iterator[JsonObject]:
@@ -33,7 +35,7 @@ def make_entries(count: int, first: int = 1, previous: str | None = None) -> Ite
         entry: JsonObject = {
             "id": f"aud_{number:032x}",
             "object": "audit_entry",
-            "project_id": f"proj_{'0' * 32}",
+            "project_id": PROJECT,
             "number": number,
             "created_at": "2026-11-02T10:00:00Z",
             "actor": {"type": "key", "id": f"key_{'1' * 32}", "name": "ci"},
@@ -41,7 +43,7 @@ def make_entries(count: int, first: int = 1, previous: str | None = None) -> Ite
             "request_id": None,
             "action": "agent.updated",
             "resource": {"type": "agent", "id": "clerk", "version": number},
-            "run_id": None,
+            "run_id": f"run_{number:032x}" if number % 2 == 0 else None,
             "before": before,
             "after": after,
             "salt": "00ff",
@@ -99,8 +101,10 @@ def spoil(value: Any) -> Iterator[Any]:
 def test_an_export_verifies(file: Path, entries: list[JsonObject]) -> None:
     head = str(entries[-1]["hash"])
     result = verify(file, entries, "--head", head)
-    assert (result.exit_code, result.output) == (0, f"{VERIFIED}\nThe last hash is {head}.\n")
+    text = f"{VERIFIED}\nThe project is {PROJECT}.\nThe last hash is {head}.\n"
+    assert (result.exit_code, result.output) == (0, text)
     assert json.loads(verify(file, entries, "--json").output) == {
+        "project_id": PROJECT,
         "entries": ENTRIES,
         "erased": 0,
         "first": 1,
@@ -140,11 +144,15 @@ def test_an_export_that_was_cut_is_found_with_the_hashes_of_its_ends(
     file: Path, entries: list[JsonObject]
 ) -> None:
     head, anchor = str(entries[-1]["hash"]), str(entries[1]["hash"])
-    assert verify(file, entries[:-1]).exit_code == 0, "the file alone cannot show it"
+    shortened = verify(file, entries[:-1])
+    assert shortened.exit_code == 0, "the file alone cannot show it"
+    assert "Entries after the last one may be missing." in shortened.output
+    assert "Entries before the first one may be missing." in verify(file, entries[2:]).output
     check_broken(verify(file, entries[:-1], "--head", head), ENTRIES - 1)
     rest = verify(file, entries[2:], "--head", head, "--previous-hash", anchor)
     assert rest.exit_code == 0
     assert f"The hash of the entry before the first one is {anchor}." in rest.output
+    assert MISSING not in rest.output
     check_broken(verify(file, entries[3:], "--previous-hash", anchor), 1)
     assert verify(file, []).exit_code == Exit.FAILED
 
@@ -177,7 +185,10 @@ def test_a_line_that_is_no_entry_is_found(file: Path, line: bytes) -> None:
     check_broken(CliRunner().invoke(app, ["audit", "verify", str(file)]), 2)
 
 
-@pytest.mark.parametrize("other", ['"request_id":"x","request_id":null', '"request_id":NaN'])
+@pytest.mark.parametrize(
+    "other",
+    ['"request_id":"x","request_id":null', '"request_id":NaN', '"request_id":1e999'],
+)
 def test_json_that_programs_read_in_different_ways_is_refused(file: Path, other: str) -> None:
     [entry] = make_entries(1)
     line = compact(entry)
@@ -196,6 +207,27 @@ def test_erased_content_still_verifies(file: Path, entries: list[JsonObject]) ->
     result = verify(file, [*entries[:3], erased, *entries[4:]])
     assert result.exit_code == 0
     assert "The content of 1 entries was erased." in result.output
+
+
+def test_content_that_no_erasure_could_erase_is_missed(
+    file: Path, entries: list[JsonObject]
+) -> None:
+    """Erasures erase only the content of entries that belong to a run."""
+    erased: JsonObject = {"before": None, "after": None, "salt": None}
+    check_broken(verify(file, [*entries[:2], {**entries[2], **erased}, *entries[3:]]), 3)
+
+
+def test_a_salt_without_content_is_found(file: Path) -> None:
+    [entry] = make_entries(1)
+    bare = {**entry, "before_digest": None, "after_digest": None}
+    bare |= {"before": None, "after": None, "salt": None, "hash": hash_entry(bare)}
+    assert verify(file, [bare]).exit_code == 0
+    check_broken(verify(file, [{**bare, "salt": "00ff"}]), 1)
+
+
+def test_an_entry_of_another_project_is_found(file: Path, entries: list[JsonObject]) -> None:
+    other = {**entries[-1], "project_id": f"proj_{'1' * 32}"}
+    check_broken(verify(file, [*entries[:-1], {**other, "hash": hash_entry(other)}]), ENTRIES)
 
 
 def test_a_long_file_is_read_once_and_not_kept(file: Path) -> None:

@@ -98,10 +98,11 @@ class BrokenChainError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """A part of a chain that verifies. `first` and `last`: numbers. `previous_hash`: the hash of
-    the entry before the first one, or None if the chain begins here. `erased`: the number of
-    entries without their content."""
+    """A part of the chain of a project that verifies. `first` and `last`: numbers. `previous_hash`:
+    the hash of the entry before the first one, or None if the chain begins here. `erased`: the
+    number of entries without their content."""
 
+    project_id: str
     entries: int
     erased: int
     first: int
@@ -167,17 +168,21 @@ def verify_chain(entries: Iterable[JsonObject]) -> Verified | None:
         if last is not None and link.number != last.number + 1:
             reason = f"the entry before it has the number {last.number}"
             raise BrokenChainError(link.number, reason)
+        if last is not None and link.project_id != last.project_id:
+            raise BrokenChainError(link.number, f"the entry before it is of {last.project_id}")
         if last is not None and link.previous_hash != last.hash:
             reason = "its `previous_hash` is not the hash of the entry before it"
             raise BrokenChainError(link.number, reason)
         count, erased, first, last = count + 1, erased + link.is_erased, first or link, link
     if first is None or last is None:
         return None
-    return Verified(count, erased, first.number, last.number, first.previous_hash, last.hash)
+    ends = first.number, last.number, first.previous_hash, last.hash
+    return Verified(first.project_id, count, erased, *ends)
 
 
 @dataclass(frozen=True, slots=True)
 class _Link:
+    project_id: str
     number: int
     previous_hash: str | None
     hash: str
@@ -188,6 +193,7 @@ def _verify_entry(entry: JsonObject) -> _Link:
     """Verify the hash and the content of an entry. Raises BrokenChainError."""
     match entry:
         case {
+            "project_id": str(project),
             "number": int(number),
             "previous_hash": str() | None as previous,
             "hash": str(hash_),
@@ -199,21 +205,27 @@ def _verify_entry(entry: JsonObject) -> _Link:
         raise BrokenChainError(number, "its `hash` does not match it")
     if (previous is None) != (number == 1):
         raise BrokenChainError(number, "only the first entry of a log has no `previous_hash`")
-    return _Link(number, previous, hash_, _verify_content(number, entry))
+    return _Link(project, number, previous, hash_, _verify_content(number, entry))
 
 
 def _verify_content(number: int, entry: JsonObject) -> bool:
     """Verify `before` and `after`, and return whether they were erased. Erased content has no
-    salt."""
-    salt, erased = entry.get("salt"), False
-    for name in ("before", "after"):
-        content, digest = entry.get(name), entry.get(f"{name}_digest")
-        if salt is None and content is None:
-            erased |= digest is not None
-        elif (
+    salt, and its entry belongs to a run."""
+    salt = entry["salt"]
+    contents = {name: entry[name] for name in ("before", "after")}
+    has_content = any(content is not None for content in contents.values())
+    if salt is None and not has_content:
+        erased = any(entry.get(f"{name}_digest") is not None for name in contents)
+        if erased and entry.get("run_id") is None:
+            raise BrokenChainError(number, "its content is missing, and it belongs to no run")
+        return erased
+    if not has_content:
+        raise BrokenChainError(number, "it has a `salt`, and no content")
+    for name, content in contents.items():
+        if (
             not isinstance(salt, str)
             or not isinstance(content, dict | None)
-            or digest_content(salt, content) != digest
+            or digest_content(salt, content) != entry.get(f"{name}_digest")
         ):
             raise BrokenChainError(number, f"its `{name}` does not match `{name}_digest`")
-    return erased
+    return False

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Generator
+from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NoReturn, cast
 
@@ -47,6 +48,7 @@ def verify_file(path: Path, *, head: str | None, previous_hash: str | None, as_j
         text = f"it is the last entry, and its `hash` is {verified.last_hash}, not {head}"
         _fail(lines.number, verified.last, f"{text}. Entries after it are missing")
     found = {
+        "project_id": verified.project_id,
         "entries": verified.entries,
         "erased": verified.erased,
         "first": verified.first,
@@ -54,7 +56,13 @@ def verify_file(path: Path, *, head: str | None, previous_hash: str | None, as_j
         "previous_hash": verified.previous_hash,
         "last_hash": verified.last_hash,
     }
-    print_result(found, _describe(verified), as_json=as_json)
+    unchecked = list[str]()
+    if verified.first > 1 and previous_hash is None:
+        unchecked.append("before the first one may be missing. To check this, pass --previous-hash")
+    if head is None:
+        unchecked.append("after the last one may be missing. To check this, pass --head")
+    text = "\n".join([_describe(verified), *(f"Entries {one}." for one in unchecked)])
+    print_result(found, text, as_json=as_json)
 
 
 def _verify(lines: _Lines) -> Verified | None:
@@ -71,7 +79,10 @@ def _parse(line: bytes) -> JsonObject:
     which of them they read."""
     try:
         found: Any = json.loads(
-            line, object_pairs_hook=_read_members, parse_constant=_refuse_constant
+            line,
+            object_pairs_hook=_read_members,
+            parse_constant=_refuse_constant,
+            parse_float=_read_number,
         )
     except RecursionError:
         found = None
@@ -87,6 +98,13 @@ def _read_members(members: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+def _read_number(text: str) -> float:
+    """Raises ValueError for a number like 1e999, whose canonical JSON would be that of null."""
+    if not isfinite(number := float(text)):
+        raise ValueError(f"it contains {text}")
+    return number
+
+
 def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"it contains {constant}")
 
@@ -100,6 +118,7 @@ def _describe(verified: Verified) -> str:
     lines = [
         f"{verified.entries} entries verified, with the numbers {verified.first} to"
         f" {verified.last}.",
+        f"The project is {verified.project_id}.",
         f"The last hash is {verified.last_hash}.",
     ]
     if verified.previous_hash is not None:
