@@ -202,6 +202,22 @@ async def test_an_old_entry_after_a_newer_one_is_kept(store: Store) -> None:
     assert await remove(store) == Removed(1)
 
 
+async def test_retention_stops_before_an_entry_that_an_erasure_changes(store: Store) -> None:
+    """The erasure has not appended its own entry yet. If retention waited for it, neither could
+    continue."""
+    [run_id] = await ended(store)
+    await append(store)
+    await append(store, replace(CHANGE, run_id=run_id))
+    await append(store)
+    await age(store, 3)
+    async with store.pool.begin() as tx:
+        assert await erasure.erase(tx, PROJECT, run_id)
+        async with asyncio.timeout(10):
+            assert await remove(store) == Removed(1)
+        await audit.append(tx, PROJECT, ACTOR, AuditChange(AuditAction.RUN_ERASED, "run_1"))
+    assert await remove(store) == Removed(2)
+
+
 async def test_nothing_is_removed_while_the_project_has_a_legal_hold(store: Store) -> None:
     await append(store)
     await age(store, 1)

@@ -39,12 +39,13 @@ _NOT_HELD: Final = (
 the chain, and the oldest one may concern the run or session of a hold."""
 _IS_DUE: Final = "created_at <= statement_timestamp() - make_interval(days => CAST(:days AS int))"
 _LOCK_FOR_REMOVAL: Final = text(
-    f"SELECT 1 FROM audit_chains WHERE project_id = :project_id AND {_NOT_HELD}"
-    " FOR UPDATE SKIP LOCKED"
+    "SELECT removed_number FROM audit_chains"
+    f" WHERE project_id = :project_id AND {_NOT_HELD} FOR UPDATE SKIP LOCKED"
 )
 _OLDEST: Final = text(
-    f"SELECT number, hash, {_IS_DUE} AS is_due FROM audit_entries"
-    " WHERE project_id = :project_id ORDER BY number LIMIT :count"
+    "SELECT number, hash FROM audit_entries WHERE project_id = :project_id"
+    f" AND number <= CAST(:removed AS bigint) + :count AND {_IS_DUE}"
+    " ORDER BY number FOR UPDATE SKIP LOCKED"
 )
 _REMOVE: Final = text(
     "DELETE FROM audit_entries WHERE project_id = :project_id AND number <= :number"
@@ -286,13 +287,17 @@ async def get_chain(tx: Tx, project_id: ProjectId) -> Chain:
 
 async def remove_oldest(tx: Tx, project_id: ProjectId, days: int) -> int:
     """Remove a batch of the oldest entries, and return their number. The chain keeps the number and
-    the hash of the last one. If another transaction appends or removes entries, do nothing."""
+    the hash of the last one. If another transaction appends or removes entries, do nothing. Stop
+    before an entry that an erasure has locked, because the erasure may wait for the chain."""
     about: dict[str, Any] = {"project_id": project_id}
-    if (await tx.execute(_LOCK_FOR_REMOVAL, about)).one_or_none() is None:
+    removed = (await tx.execute(_LOCK_FOR_REMOVAL, about)).scalar_one_or_none()
+    if removed is None:
         return 0
-    values = about | {"days": days, "count": REMOVAL_BATCH}
-    due = list(takewhile(lambda row: row.is_due, (await tx.execute(_OLDEST, values)).all()))
+    values = about | {"days": days, "removed": removed, "count": REMOVAL_BATCH}
+    numbered = enumerate(await tx.execute(_OLDEST, values), start=removed + 1)
+    due = [row for _, row in takewhile(lambda one: one[0] == one[1].number, numbered)]
     if due:
-        await tx.execute(_REMOVE, about | {"number": due[-1].number})
-        await tx.execute(_SET_REMOVED, about | {"number": due[-1].number, "hash": due[-1].hash})
+        last = about | {"number": due[-1].number}
+        await tx.execute(_REMOVE, last)
+        await tx.execute(_SET_REMOVED, last | {"hash": due[-1].hash})
     return len(due)
