@@ -355,6 +355,15 @@ def test_an_open_run_under_a_hold_is_not_cancelled(
     assert project.client.get_run(run["id"])["status"] == "requires_action"
 
 
+def test_an_erasure_counts_a_held_run_of_a_held_session_once(
+    project: Project, admin: CheckedClient, secret: str
+) -> None:
+    session = project.client.call("POST", "/v1/sessions", {"metadata": {"user": secret}})["id"]
+    run = project.run(text("Hi."), session_id=session)
+    admin.call("PUT", f"/v1/legal_holds/{run['id']}")
+    assert erased(admin, user=secret)["held"] == 2
+
+
 def test_a_hold_of_something_else_is_refused(project: Project, admin: CheckedClient) -> None:
     path: Callable[[str], str] = lambda id_: f"/v1/legal_holds/{id_}"  # noqa: E731
     for kind, code in (("run", "run"), ("sess", "session"), ("proj", "project")):

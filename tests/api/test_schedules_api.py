@@ -263,6 +263,16 @@ def test_a_deleted_schedule_is_gone_and_its_runs_stay(project: Project) -> None:
     assert client.get_run(slot["run_id"])["schedule_id"] == schedule["id"]
 
 
+def test_no_stored_response_contains_the_request_of_a_deleted_schedule(project: Project) -> None:
+    body = {"name": "test", "run": RUN, "cron": YEARLY}
+    headers = {"Idempotency-Key": "deleted"}
+    made = project.client.request("POST", SCHEDULES, body, headers=headers).json()
+    stored = f"SELECT 1 FROM idempotency_keys WHERE resource_id = '{made['id'][6:]}'"
+    assert len(query(project, stored)) == 1
+    project.client.call("DELETE", f"{SCHEDULES}/{made['id']}")
+    assert query(project, stored) == []
+
+
 FUTURE = (datetime.now(UTC) + timedelta(days=1)).isoformat()
 
 

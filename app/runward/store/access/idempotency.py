@@ -104,5 +104,17 @@ async def store_answer(
     )
 
 
+async def delete_answer(tx: Tx, project_id: ProjectId, route: str, resource_id: UUID) -> None:
+    """Delete the key of the request that created a resource, with its response."""
+    await tx.execute(
+        delete(idempotency_keys).where(
+            idempotency_keys.c.project_id == project_id,
+            idempotency_keys.c.route == route,
+            idempotency_keys.c.resource_id == resource_id,
+            idempotency_keys.c.answer.is_not(None),
+        )
+    )
+
+
 def open_answer(vault: Vault, project_id: ProjectId, key: str, sealed: bytes) -> str:
     return vault.open(sealed, column=ANSWER_COLUMN, project_id=project_id, row=key)

@@ -156,8 +156,9 @@ async def advance(tx: Tx, project_id: ProjectId, erasure_id: UUID) -> Closed | N
     about = {"project_id": project_id, "id": erasure_id}
     is_whole = len(passed) == len(page.runs)
     position, in_sessions = page.position, page.in_sessions
-    if is_whole or not in_sessions:
+    if not in_sessions:  # The erasure has read the runs of a session before.
         counts["held"] = sum(row.id in held for row in passed)
+    if is_whole or not in_sessions:
         position = page.end if is_whole else passed[-1].id if passed else position
     if is_whole and page.session_id is not None:
         deleted = await _delete_session(tx, project_id, page.session_id)

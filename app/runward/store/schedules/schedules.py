@@ -11,6 +11,7 @@ from sqlalchemy import delete, func, insert, select, update
 from runward.domain.ids import KeyId, ProjectId, RunId
 from runward.domain.json import JsonObject
 from runward.domain.schedules import ScheduleMisfires, ScheduleOverlap, SlotSkipReason, Timing
+from runward.store.access import idempotency
 from runward.store.access.keys import starter_columns
 from runward.store.access.vault import Vault
 from runward.store.postgres.columns import RowMapping
@@ -123,7 +124,9 @@ async def update_schedule(
 
 
 async def delete_schedule(tx: Tx, project_id: ProjectId, schedule_id: UUID) -> bool:
-    """Delete the schedule and its slots, but not its runs. Returns False if it does not exist."""
+    """Delete the schedule, its slots and the stored response that contains it, but not its runs.
+    Returns False if it does not exist."""
+    await idempotency.delete_answer(tx, project_id, "POST /v1/schedules", schedule_id)
     gone = delete(schedules).where(*_identify(project_id, schedule_id)).returning(schedules.c.id)
     return (await tx.execute(gone)).one_or_none() is not None
 
