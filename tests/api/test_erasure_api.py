@@ -195,6 +195,28 @@ def test_a_child_run_is_erased_with_its_parent_only(project: Project) -> None:
     assert project.client.get_run(child["id"])["output"] == "Yes."
 
 
+def test_a_session_is_deleted_with_the_content_of_its_runs(project: Project, secret: str) -> None:
+    """One run has ended, one waits for an approval, and one for the end of that run."""
+    project.tool("pay", approval="always")
+    session = project.client.call("POST", "/v1/sessions", {"state": {"note": secret}})["id"]
+    model = project.script(text(f"Hi {secret}"), calls(call(1, "pay", f'{{"x":"{secret}"}}')))
+    about: Json = {"model": model, "session_id": session, "tools": ["pay"], "input": secret}
+    first, second = project.run(**about), project.run(**about)
+    third = project.start(**about)
+    outside = project.run(model=project.script(text("Hi."), name="other"))
+    project.client.call("POST", f"/v1/sessions/{session}/fork", {"name": "fork"})
+    path = f"/v1/sessions/{session}"
+    project.client.refused(409, "session_busy", "DELETE", path)
+    assert project.client.request("DELETE", f"{path}?erase_runs=true").status_code == 204
+    project.client.refused(404, "session_not_found", "GET", path)
+    found = [project.client.get_run(one["id"]) for one in (first, second, third)]
+    assert [one["status"] for one in found] == ["completed", "cancelled", "cancelled"]
+    assert all(one["erased_at"] for one in found)
+    assert tables_with(project, secret) == {"sessions"}, "the fork has a copy of the state"
+    assert project.client.get_run(outside["id"])["output"] == "Hi."
+    project.client.refused(404, "session_not_found", "DELETE", f"{path}?erase_runs=true")
+
+
 # -- OpenAI's clients -----------------------------------------------------------------------------
 
 

@@ -325,6 +325,8 @@ def test_nothing_under_a_legal_hold_is_erased(
     project.client.refused(409, "legal_hold", "DELETE", f"/v1/runs/{run['id']}")
     if kind != "fork":
         project.client.refused(409, "legal_hold", "DELETE", f"/v1/sessions/{session}")
+    whole = f"/v1/sessions/{session}?erase_runs=true"
+    project.client.refused(409, "legal_hold", "DELETE", whole)
     response = project.client.request("DELETE", f"/v1/responses/{run['id'].replace('run', 'resp')}")
     assert (response.status_code, response.json()["error"]["code"]) == (409, "legal_hold")
     assert erased(admin, user=secret)["runs_erased"] == 0

@@ -166,6 +166,9 @@ def test_erase(project: Project, tmp_path: Path) -> None:
         page.http()
         [run] = project.client.call("GET", "/v1/runs")["data"]
         page.shows(run)
+        page.http()
+        later, _ = project.client.call("GET", "/v1/runs")["data"]
+        assert later["erased_at"] is not None
         project.run(model="offline:rules", input="Hello.", metadata={"user": "u1"})
         erasure = page.http()
         path = f"/v1/erasures/{erasure['id']}"

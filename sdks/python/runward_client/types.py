@@ -7257,6 +7257,13 @@ class ListSessionsQuery(TypedDict):
     """Order of the list. `asc`: oldest first. `desc`: newest first. Default: `desc`."""
 
 
+class DeleteSessionQuery(TypedDict):
+    """The query of `delete_session`."""
+    erase_runs: NotRequired[bool]
+    """Also erase the content of the session's runs, as `DELETE /v1/runs/{run_id}` does. Runward
+    first cancels open runs. Default: false."""
+
+
 class ListSessionItemsQuery(TypedDict):
     """The query of `list_session_items`."""
     limit: NotRequired[int]

@@ -569,8 +569,9 @@ export interface paths {
         post?: never;
         /**
          * Delete a session
-         * @description Delete a session with its conversation and its state. The session's runs are kept. If a run
-         *     of the session is open, Runward refuses the request with 409 `session_busy`.
+         * @description Delete a session with its conversation and its state. Without `erase_runs`, the session's
+         *     runs are kept, and Runward refuses the request with 409 `session_busy` if one of them is
+         *     open.
          *
          *     Requires the scope `runs:write`.
          */
@@ -16728,7 +16729,10 @@ export interface operations {
     };
     delete_session: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Also erase the content of the session's runs, as `DELETE /v1/runs/{run_id}` does. Runward first cancels open runs. Default: false. */
+                erase_runs?: boolean;
+            };
             header?: never;
             path: {
                 /** @description ID of the session. */
@@ -16751,6 +16755,7 @@ export interface operations {
             403: components["responses"]["Forbidden"];
             404: components["responses"]["NotFound"];
             409: components["responses"]["Conflict"];
+            422: components["responses"]["UnprocessableEntity"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["InternalServerError"];
             503: components["responses"]["ServiceUnavailable"];

@@ -1,6 +1,8 @@
-"""Erase runs: on request, and with `store: false` when the client has the response."""
+"""Erase runs: on request, with their session, and with `store: false` when the client has the
+response."""
 
 from contextlib import suppress
+from typing import Final
 
 import structlog
 
@@ -11,11 +13,14 @@ from runward.api.runs.cancel import cancel
 from runward.domain import errors as e
 from runward.domain import not_found
 from runward.domain.audit import AuditAction
-from runward.domain.ids import Prefix, ProjectId, RunId, format_id
+from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, format_id
 from runward.services import RunQueue, Storage
 from runward.store.access import holds
 from runward.store.postgres.db import DATABASE_ERRORS, log_fields
-from runward.store.runs import erasure
+from runward.store.runs import erasure, sessions
+
+SESSION_BATCH: Final = 1_000
+"""Number of runs of a session that `erase_session` reads at once."""
 
 log = structlog.get_logger()
 
@@ -45,6 +50,26 @@ async def erase(
             await audit.record(
                 tx, AuditAction.RUN_ERASED, format_id(Prefix.RUN, run_id), run_id=run_id
             )
+
+
+async def erase_session(
+    storage: Storage, queue: RunQueue, project_id: ProjectId, session_id: SessionId, audit: Audit
+) -> None:
+    """Erase all runs of the session, one after another. A repeated call continues. Raises
+    SessionNotFoundError, and LegalHoldError before it erases anything."""
+    async with storage.connect() as tx:
+        if await sessions.get(tx, project_id, session_id) is None:
+            raise not_found.SessionNotFoundError
+        if await holds.is_session_held(tx, project_id, session_id):
+            raise e.LegalHoldError
+    while True:
+        async with storage.connect() as tx:
+            run_ids = await erasure.list_of_session(tx, project_id, session_id, SESSION_BATCH)
+        if not run_ids:
+            return
+        for run_id in run_ids:
+            with suppress(not_found.RunErasedError):
+                await erase(storage, queue, project_id, run_id, audit)
 
 
 async def finish_unstored(

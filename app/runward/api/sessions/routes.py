@@ -1,17 +1,18 @@
 """/v1/sessions: conversations shared by several runs."""
 
 import re
-from typing import Final
+from typing import Annotated, Final
 
-from fastapi import Response
+from fastapi import Query, Response
 
 from runward.api.http.audit import AuditDep
 from runward.api.http.auth import RunsReader, RunsWriter
-from runward.api.http.dependencies import StorageDep
+from runward.api.http.dependencies import RunQueueDep, StorageDep
 from runward.api.http.idempotency import RequestKey, respond_once
 from runward.api.http.paging import ChronologicalPagination, Page, PageParams, Pagination
 from runward.api.http.params import SessionPath
 from runward.api.http.routes import make_router
+from runward.api.runs.erase import erase_session
 from runward.api.sessions.models import (
     CreateSession,
     ForkSession,
@@ -105,10 +106,24 @@ async def update_session(
 
 @routes.delete("/sessions/{session_id}", status_code=204)
 async def delete_session(
-    principal: RunsWriter, storage: StorageDep, audit: AuditDep, session_id: SessionPath
+    principal: RunsWriter,
+    storage: StorageDep,
+    queue: RunQueueDep,
+    audit: AuditDep,
+    session_id: SessionPath,
+    erase_runs: Annotated[
+        bool,
+        Query(
+            description="Also erase the content of the session's runs, as `DELETE"
+            " /v1/runs/{run_id}` does. Runward first cancels open runs."
+        ),
+    ] = False,
 ) -> None:
-    """Delete a session with its conversation and its state. The session's runs are kept. If a run
-    of the session is open, Runward refuses the request with 409 `session_busy`."""
+    """Delete a session with its conversation and its state. Without `erase_runs`, the session's
+    runs are kept, and Runward refuses the request with 409 `session_busy` if one of them is
+    open."""
+    if erase_runs:
+        await erase_session(storage, queue, principal.project_id, session_id, audit)
     async with storage.begin() as tx:
         await sessions.delete(tx, principal.project_id, session_id)
         await audit.record(tx, AuditAction.SESSION_DELETED, format_id(Prefix.SESSION, session_id))

@@ -17,6 +17,7 @@ from uuid import UUID
 from pydantic_core import from_json
 from sqlalchemy import text
 
+from runward.domain.errors import LegalHoldError
 from runward.domain.events.erasure import (
     TOOL_CALL_EVENTS,
     erase_error,
@@ -24,7 +25,7 @@ from runward.domain.events.erasure import (
     erase_incomplete_details,
     erase_tool_content,
 )
-from runward.domain.ids import Prefix, ProjectId, RunId, format_id
+from runward.domain.ids import Prefix, ProjectId, RunId, SessionId, format_id
 from runward.domain.json import JsonObject, compact
 from runward.store.access import holds
 from runward.store.postgres.columns import list_values
@@ -41,6 +42,13 @@ DUE: Final = (
     "SELECT project_id, id FROM runs r WHERE erase_at_end AND erased_at IS NULL"
     " AND ended_at <= statement_timestamp() - CAST(:grace AS interval)"
     f" AND NOT {holds.RUN_HELD.format(run='r')} ORDER BY ended_at LIMIT :batch"
+)
+# Newest first, so that no run starts because the one before it is cancelled.
+_OF_SESSION: Final = text(
+    f"SELECT r.id, {holds.RUN_HELD.format(run='r')} AS is_held FROM runs r"
+    " WHERE r.project_id = :project_id AND r.session_id = :session_id"
+    " AND r.session_seq IS NOT NULL AND r.erased_at IS NULL AND NOT r.erase_at_end"
+    " ORDER BY is_held DESC, r.session_seq DESC LIMIT :limit"
 )
 _DESCENDANTS: Final = text(
     "SELECT id FROM runs WHERE project_id = :project_id AND parent_run_id IS NOT NULL"
@@ -189,6 +197,18 @@ async def list_due(tx: Tx, limit: int, grace: timedelta = GRACE) -> list[tuple[P
     """Return runs that have ended at least `grace` ago and must be erased."""
     rows = await tx.execute(text(DUE), {"batch": limit, "grace": grace})
     return [(ProjectId(row.project_id), RunId(row.id)) for row in rows]
+
+
+async def list_of_session(
+    tx: Tx, project_id: ProjectId, session_id: SessionId, limit: int
+) -> list[RunId]:
+    """Return runs of the session that are not erased and will not be. Raises LegalHoldError if one
+    of all its runs is under a hold."""
+    values = {"project_id": project_id, "session_id": session_id, "limit": limit}
+    rows = (await tx.execute(_OF_SESSION, values)).all()
+    if rows and rows[0].is_held:
+        raise LegalHoldError
+    return [RunId(row.id) for row in rows]
 
 
 async def erase(tx: Tx, project_id: ProjectId, run_id: RunId) -> bool:
