@@ -11,7 +11,7 @@ from pydantic_core import from_json
 from runward.domain.audit import AuditAction, verify_chain
 from tests.api.contract import Operation
 from tests.api.furnished import BODIES, furnish
-from tests.api.project import ALL_SCOPES, CheckedClient, Project, Running, call
+from tests.api.project import ALL_SCOPES, CheckedClient, Project, Running, at_once, call
 from tests.api.shared import TRUSTED_PROXY
 from tests.api.test_console_api import SESSION, WRITE
 from tests.api.test_mcp_login_api import log_in, register
@@ -312,6 +312,15 @@ def test_refused_and_repeated_requests_leave_no_entry(project: Project) -> None:
     client.refused(404, "agent_not_found", "DELETE", "/v1/agents/nobody")
     client.refused(404, "key_not_found", "DELETE", f"/v1/keys/key_{'0' * 32}")
     assert client.call("GET", HEAD)["number"] == number
+
+
+def test_concurrent_erasures_of_a_run_leave_one_entry(project: Project) -> None:
+    run = project.run(text("Hi."))
+    path = f"/v1/runs/{run['id']}"
+    statuses = at_once(8, lambda _: project.client.request("DELETE", path).status_code)
+    assert set(statuses) <= {204, 404}
+    entries = [one for one in read_log(project.key("admin")) if one["run_id"] == run["id"]]
+    assert [one["action"] for one in entries] == ["run.erased"]
 
 
 # -- the console ----------------------------------------------------------------------------------

@@ -45,8 +45,8 @@ async def erase(
     with suppress(e.RunEndedError):
         await cancel(storage, queue, project_id, run_id)
     async with storage.begin() as tx:
-        await erasure.erase(tx, project_id, run_id)
-        if audit is not None:
+        has_effect = await erasure.erase(tx, project_id, run_id)
+        if audit is not None and has_effect:
             await audit.record(
                 tx, AuditAction.RUN_ERASED, format_id(Prefix.RUN, run_id), run_id=run_id
             )

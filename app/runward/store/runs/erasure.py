@@ -213,8 +213,8 @@ async def list_of_session(
 
 async def erase(tx: Tx, project_id: ProjectId, run_id: RunId) -> bool:
     """Erase the content of the run and of its child runs at all levels. If one of them is open,
-    only mark the run, so that the sweep erases it later. Returns False if nothing was erased. The
-    run must have no parent. An interrupted or repeated erasure has no effect. Raises
+    only mark the run, so that the sweep erases it later. Returns False if nothing was erased or
+    marked. The run must have no parent. An interrupted or repeated erasure has no effect. Raises
     LegalHoldError."""
     run = {"project_id": project_id, "id": run_id}
     await holds.lock_for_erasure(tx, project_id)
@@ -222,9 +222,10 @@ async def erase(tx: Tx, project_id: ProjectId, run_id: RunId) -> bool:
     await queries.lock_runs(tx, project_id, run_id, *below)
     await holds.ensure_run_is_free(tx, project_id, run_id)
     await tx.execute(_PERMIT)
-    await tx.execute(_MARK, run)
+    is_marked = (await tx.execute(_MARK, run)).rowcount > 0
     [family] = await list_families(tx, project_id, [run_id])
-    return not family.is_open and await erase_content(tx, project_id, family.ids)
+    is_erased = not family.is_open and await erase_content(tx, project_id, family.ids)
+    return is_marked or is_erased
 
 
 async def list_families(tx: Tx, project_id: ProjectId, roots: Sequence[RunId]) -> list[Family]:
