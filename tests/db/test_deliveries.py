@@ -8,7 +8,11 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
+from runward.domain.json import compact
 from runward.domain.run.notifications import MAX_ATTEMPTS, DisabledReason
+from runward.domain.run.status import Move
+from runward.store.runs import erasure
+from runward.store.runs.gate import Ending
 from runward.store.webhooks import deliveries, endpoints, outbox
 from runward.store.webhooks.deliveries import Attempt, ClaimedDelivery
 from runward.store.webhooks.endpoints import StoredEndpoint
@@ -290,3 +294,27 @@ async def test_the_secret_of_an_endpoint_is_stored_encrypted(store: Store) -> No
     [row] = await store.sql("SELECT * FROM webhook_endpoints")
     assert "AAAA" not in str(row)
     assert endpoints.open_secret(store.vault, PROJECT, UUID(int=endpoint.id.int), row.secret)
+
+
+async def test_the_webhook_of_an_erased_run_is_notified_once_and_erased(store: Store) -> None:
+    await add_endpoint(store, "tool_call.outcome_unknown")
+    webhook = {"url": "https://a.example/ada", "events": ["run.completed"], "include": []}
+    runs = [await store.leased() for _ in range(2)]
+    await store.sql(
+        "UPDATE runs SET config = CAST(CAST(config AS jsonb) || CAST(:webhook AS jsonb) AS json)",
+        webhook=compact({"webhook": webhook}),
+    )
+    before, after = runs
+    await store.committed(step(before, "run.completed", ending=Ending(Move.COMPLETE)))
+    assert await enqueue(store) == 1
+    await pass_horizon(store)
+    await enqueue(store)
+    await store.sql("DELETE FROM webhook_deliveries")  # as retention does
+    await store.committed(step(after, "run.completed", ending=Ending(Move.COMPLETE)))
+    async with store.pool.begin() as tx:
+        assert await erasure.erase(tx, PROJECT, before.id)
+        assert await erasure.erase(tx, PROJECT, after.id)
+    [row] = await stored(store)
+    assert (row.run_id, row.type, row.url) == (after.id, "run.completed", webhook["url"])
+    assert await enqueue(store) == 0
+    assert await store.value("SELECT count(*) FROM runs WHERE config::text LIKE '%ada%'") == 0

@@ -32,6 +32,7 @@ from runward.store.postgres.columns import list_values
 from runward.store.postgres.db import Tx
 from runward.store.postgres.tables import OPEN_STATUSES
 from runward.store.runs import queries
+from runward.store.webhooks import outbox
 
 GRACE: Final = timedelta(seconds=60)
 """How long after the end of a run the sweep erases it, so that clients can read a stream to its
@@ -266,6 +267,7 @@ async def erase_content(tx: Tx, project_id: ProjectId, ids: Sequence[RunId]) -> 
     rows = (await tx.execute(_RUNS, runs)).all()
     if not rows:
         return False
+    await outbox.enqueue_run_webhooks(tx, project_id, ids)
     values = {
         "ids": [row.id for row in rows],
         "configs": [_convert(row.config, _erase_config) for row in rows],
@@ -354,8 +356,7 @@ def _make_eraser(type_: str) -> Callable[[JsonObject], JsonObject]:
 
 
 def _erase_config(config: JsonObject) -> JsonObject:
-    """Keep the webhook, because the notification of the run's end may not be enqueued yet."""
-    return {name: config.get(name) for name in ("model", "webhook") if name in config}
+    return {name: config[name] for name in ("model",) if name in config}
 
 
 def _erase_result(result: JsonObject) -> JsonObject:

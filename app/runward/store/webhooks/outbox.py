@@ -19,7 +19,7 @@ from pydantic_core import to_json
 from sqlalchemy import text
 
 from runward.domain.events.kinds import ToolCallApprovalDecidedEvent, ToolCallRejectedEvent
-from runward.domain.ids import Prefix, ProjectId, format_id
+from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.json import JsonObject
 from runward.domain.run.notifications import (
     ENDPOINT_DISABLED,
@@ -49,13 +49,14 @@ _LOCK: Final = text(
     "SELECT transaction_id FROM webhook_cursors WHERE project_id = :project_id"
     " FOR UPDATE SKIP LOCKED"
 )
-_EVENTS: Final = text(
-    f"""
-SELECT h.horizon, e.run_id, e.seq, e.type, e.transaction_id, e.created_at,
+_COLUMNS: Final = f"""e.run_id, e.seq, e.type, e.transaction_id, e.created_at,
   CASE WHEN e.type = '{ToolCallRejectedEvent.type}' THEN e.data ->> 'reason' END AS reason,
   e.type <> '{ToolCallApprovalDecidedEvent.type}' OR e.data ->> 'approval_id' IS NOT NULL
     AS has_approval,
-  r.parent_run_id IS NOT NULL AS is_child, root.config -> 'webhook' AS webhook
+  r.parent_run_id IS NOT NULL AS is_child, root.config -> 'webhook' AS webhook"""
+_EVENTS: Final = text(
+    f"""
+SELECT h.horizon, {_COLUMNS}
 FROM (SELECT {HORIZON} AS horizon) h
 LEFT JOIN (
   SELECT run_id, seq, type, transaction_id, created_at, data FROM run_events
@@ -65,6 +66,15 @@ LEFT JOIN (
 LEFT JOIN runs r ON r.project_id = :project_id AND r.id = e.run_id
 LEFT JOIN runs root ON root.project_id = :project_id AND root.id = coalesce(r.ancestors[1], r.id)
 ORDER BY e.transaction_id, e.run_id, e.seq"""
+)
+_EVENTS_OF_RUNS: Final = text(
+    f"""
+SELECT {_COLUMNS} FROM run_events e
+JOIN runs r ON r.project_id = :project_id AND r.id = e.run_id
+JOIN runs root ON root.project_id = :project_id AND root.id = coalesce(r.ancestors[1], r.id)
+WHERE e.project_id = :project_id AND e.run_id = ANY(CAST(:ids AS uuid[])) AND e.type IN ({_TYPES})
+  AND e.transaction_id > (SELECT c.transaction_id FROM webhook_cursors c
+    WHERE c.project_id = :project_id)"""
 )
 # The lock keeps the endpoint until its deliveries are committed.
 _ENDPOINTS: Final = text(
@@ -110,6 +120,13 @@ async def enqueue_events(tx: Tx, project_id: ProjectId) -> int:
         position = min(position, events[-1].transaction_id)
     await tx.execute(_MOVE, {"project_id": project_id, "position": position})
     return added
+
+
+async def enqueue_run_webhooks(tx: Tx, project_id: ProjectId, run_ids: Sequence[RunId]) -> None:
+    """Enqueue the remaining deliveries for the `webhook` of these runs, before it is erased."""
+    values = {"project_id": project_id, "ids": list(run_ids)}
+    events = (await tx.execute(_EVENTS_OF_RUNS, values)).all()
+    await _insert(tx, [row for one in events for row in _make_deliveries(project_id, one, ())])
 
 
 async def enqueue_notification(
