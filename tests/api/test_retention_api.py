@@ -3,6 +3,7 @@ everywhere."""
 
 import asyncio
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import httpx2
 import pytest
@@ -134,7 +135,7 @@ def once(project: Project, path: str, body: Json) -> Json:
     return response.json()
 
 
-def erased(admin: CheckedClient, **metadata: str) -> Json:
+def erased(admin: CheckedClient, **metadata: Any) -> Json:
     """The erasure of everything with this metadata, when it has ended."""
     made = admin.call("POST", "/v1/erasures", {"metadata": metadata})
 
@@ -186,6 +187,21 @@ def test_an_erasure_cancels_open_runs_and_deletes_their_session(
     assert project.client.get_run(run["id"])["status"] == "requires_action"
     [event] = of_type(project.client.events(tagged["id"]), "run.cancelled")
     assert secret not in str(event)
+
+
+@pytest.mark.parametrize("value", [{}, {"id": 1}, [], ["u1"]])
+def test_an_erasure_does_not_cover_values_that_only_contain_its_values(
+    project: Project, admin: CheckedClient, value: Json | list[str]
+) -> None:
+    user = {"user": {"id": 1, "name": "Ada"}} if isinstance(value, dict) else {"user": ["u1", "u2"]}
+    run = project.run(text("Hi."), metadata={**user, "order": "A-1"})
+    session = admin.call("POST", "/v1/sessions", {"metadata": user})["id"]
+    done = erased(admin, user=value)
+    assert (done["runs_erased"], done["sessions_deleted"]) == (0, 0)
+    assert admin.call("GET", f"/v1/sessions/{session}")["metadata"] == user
+    done = erased(admin, **user)
+    assert (done["runs_erased"], done["sessions_deleted"]) == (1, 1)
+    assert project.client.get_run(run["id"])["erased_at"] is not None
 
 
 def test_an_erasure_needs_metadata(admin: CheckedClient) -> None:

@@ -1255,8 +1255,8 @@ class CreateConversationItems(TypedDict):
 class CreateErasure(TypedDict):
     """The data to erase."""
     metadata: dict[str, JsonValue]
-    """Metadata of the runs and sessions to erase. Their metadata contains all of these keys with
-    these values."""
+    """Metadata of the runs and sessions to erase. Their metadata has all of these keys with
+    exactly these values, and can have other keys."""
 
 
 class CreateKey(TypedDict):

@@ -4568,8 +4568,8 @@ export interface components {
          */
         CreateErasure: {
             /**
-             * @description Metadata of the runs and sessions to erase. Their metadata contains all of these keys with
-             *     these values.
+             * @description Metadata of the runs and sessions to erase. Their metadata has all of these keys with exactly
+             *     these values, and can have other keys.
              */
             metadata: {
                 [key: string]: components["schemas"]["JsonValue"];

@@ -208,8 +208,8 @@ class CreateErasure(RequestModel):
     model_config = with_example(metadata={"user": "u1"})
 
     metadata: Annotated[Metadata, Field(min_length=1)]
-    """Metadata of the runs and sessions to erase. Their metadata contains all of these keys with
-    these values."""
+    """Metadata of the runs and sessions to erase. Their metadata has all of these keys with exactly
+    these values, and can have other keys."""
 
 
 class Erasure(ResponseModel):

@@ -37,18 +37,23 @@ _DUE: Final = text(
 _COUNT_OPEN: Final = text(
     "SELECT count(*) FROM erasures WHERE project_id = :project_id AND ended_at IS NULL"
 )
-_MATCHING_RUN: Final = """r.parent_run_id IS NULL AND r.erased_at IS NULL
-  AND (r.metadata @> CAST(:metadata AS jsonb) OR r.session_id IS NOT NULL AND EXISTS (
+_MATCHING: Final = """{row}.metadata @> CAST(:metadata AS jsonb)
+  AND NOT EXISTS (SELECT FROM jsonb_each(CAST(:metadata AS jsonb)) m
+    WHERE {row}.metadata -> m.key <> m.value)"""
+"""SQL condition for a row whose metadata has these keys with these values. An object also contains
+`{}`, so `@>` alone would match more rows."""
+_MATCHING_RUN: Final = f"""r.parent_run_id IS NULL AND r.erased_at IS NULL
+  AND ({_MATCHING.format(row="r")} OR r.session_id IS NOT NULL AND EXISTS (
     SELECT FROM sessions s WHERE s.project_id = r.project_id AND s.id = r.session_id
-      AND s.metadata @> CAST(:metadata AS jsonb)))"""
+      AND {_MATCHING.format(row="s")}))"""
 _RUNS: Final = text(
     f"""
 SELECT r.id, {_MATCHING_RUN} AS matches, r.status IN ({OPEN_STATUSES}) AS is_open FROM runs r
 WHERE r.project_id = :project_id AND r.id > :position ORDER BY r.id LIMIT :scan"""
 )
 _SESSIONS: Final = text(
-    "SELECT id, metadata @> CAST(:metadata AS jsonb) AS matches FROM sessions"
-    " WHERE project_id = :project_id AND id > :position ORDER BY id LIMIT :scan"
+    f"SELECT s.id, {_MATCHING.format(row='s')} AS matches FROM sessions s"
+    " WHERE s.project_id = :project_id AND s.id > :position ORDER BY s.id LIMIT :scan"
 )
 # Runs that were started after the erasure had read the runs.
 _RUNS_OF_SESSION: Final = text(
