@@ -25,11 +25,13 @@ from runward.domain.json import JsonObject, canonical, compact
 ENTRIES = 6
 PROJECT = f"proj_{'0' * 32}"
 VERIFIED = f"{ENTRIES} entries verified, with the numbers 1 to {ENTRIES}."
-MISSING = "may be missing"
+EARLIER = "Earlier entries may be missing."
+LATER = "Later entries may be missing, or all hashes may have been computed again."
 
 
-def make_entries(count: int, first: int = 1, previous: str | None = None) -> Iterator[JsonObject]:
-    for number in range(first, first + count):
+def make_entries(count: int, actor: str = "ci") -> Iterator[JsonObject]:
+    previous: str | None = None
+    for number in range(1, count + 1):
         before: JsonObject | None = None if number % 3 == 0 else {"model": "a", "limit_usd": 0.5}
         after: JsonObject = {"model": f"größer {number}", "limit_usd": 2, "tools": ["x", None]}
         entry: JsonObject = {
@@ -38,7 +40,7 @@ def make_entries(count: int, first: int = 1, previous: str | None = None) -> Ite
             "project_id": PROJECT,
             "number": number,
             "created_at": "2026-11-02T10:00:00Z",
-            "actor": {"type": "key", "id": f"key_{'1' * 32}", "name": "ci"},
+            "actor": {"type": "key", "id": f"key_{'1' * 32}", "name": actor},
             "ip_address": "192.0.2.7",
             "request_id": None,
             "action": "agent.updated",
@@ -111,6 +113,7 @@ def test_an_export_verifies(file: Path, entries: list[JsonObject]) -> None:
         "last": ENTRIES,
         "previous_hash": None,
         "last_hash": head,
+        "head": None,
     }
 
 
@@ -146,15 +149,27 @@ def test_an_export_that_was_cut_is_found_with_the_hashes_of_its_ends(
     head, anchor = str(entries[-1]["hash"]), str(entries[1]["hash"])
     shortened = verify(file, entries[:-1])
     assert shortened.exit_code == 0, "the file alone cannot show it"
-    assert "Entries after the last one may be missing." in shortened.output
-    assert "Entries before the first one may be missing." in verify(file, entries[2:]).output
+    assert LATER in shortened.output
+    assert EARLIER in verify(file, entries[2:]).output
     check_broken(verify(file, entries[:-1], "--head", head), ENTRIES - 1)
     rest = verify(file, entries[2:], "--head", head, "--previous-hash", anchor)
     assert rest.exit_code == 0
     assert f"The hash of the entry before the first one is {anchor}." in rest.output
-    assert MISSING not in rest.output
+    assert EARLIER not in rest.output
+    assert LATER not in rest.output
     check_broken(verify(file, entries[3:], "--previous-hash", anchor), 1)
     assert verify(file, []).exit_code == Exit.FAILED
+
+
+def test_a_chain_that_was_computed_again_does_not_have_the_stored_hash(file: Path) -> None:
+    whole = list(make_entries(ENTRIES))
+    stored = str(whole[2]["hash"])
+    since = verify(file, whole, "--head", stored)
+    assert since.exit_code == 0
+    assert "The hash of --head is the one of entry 3. The entries after it may" in since.output
+    forged = list(make_entries(ENTRIES, actor="mallory"))
+    assert LATER in verify(file, forged).output
+    check_broken(verify(file, forged, "--head", stored), ENTRIES)
 
 
 def test_a_line_that_was_cut_is_found(file: Path, entries: list[JsonObject]) -> None:

@@ -100,7 +100,8 @@ class BrokenChainError(ValueError):
 class Verified:
     """A part of the chain of a project that verifies. `first` and `last`: numbers. `previous_hash`:
     the hash of the entry before the first one, or None if the chain begins here. `erased`: the
-    number of entries without their content."""
+    number of entries without their content. `head`: the number of the entry with the hash that was
+    stored before, or None if there is no such entry."""
 
     project_id: str
     entries: int
@@ -109,6 +110,7 @@ class Verified:
     last: int
     previous_hash: str | None
     last_hash: str
+    head: int | None
 
 
 def select_changes(
@@ -159,10 +161,10 @@ def hash_entry(entry: Mapping[str, JsonValue]) -> str:
     return compute_digest({name: one for name, one in entry.items() if name not in UNHASHED})
 
 
-def verify_chain(entries: Iterable[JsonObject]) -> Verified | None:
-    """Verify entries in the order of their numbers. Returns None if there are none. Raises
-    BrokenChainError."""
-    count, erased, first, last = 0, 0, None, None
+def verify_chain(entries: Iterable[JsonObject], head: str | None = None) -> Verified | None:
+    """Verify entries in the order of their numbers. `head`: a hash that was stored before. Returns
+    None if there are no entries. Raises BrokenChainError."""
+    count, erased, first, last, known = 0, 0, None, None, None
     for entry in entries:
         link = _verify_entry(entry)
         if last is not None and link.number != last.number + 1:
@@ -174,10 +176,11 @@ def verify_chain(entries: Iterable[JsonObject]) -> Verified | None:
             reason = "its `previous_hash` is not the hash of the entry before it"
             raise BrokenChainError(link.number, reason)
         count, erased, first, last = count + 1, erased + link.is_erased, first or link, link
+        known = link.number if link.hash == head else known
     if first is None or last is None:
         return None
     ends = first.number, last.number, first.previous_hash, last.hash
-    return Verified(first.project_id, count, erased, *ends)
+    return Verified(first.project_id, count, erased, *ends, known)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ def verify_file(path: Path, *, head: str | None, previous_hash: str | None, as_j
     try:
         with path.open("rb") as file:
             lines = _Lines(file)
-            verified = _verify(lines)
+            verified = _verify(lines, head)
     except OSError as error:
         fail(f"Cannot read {path}: {error.strerror}.", Exit.USAGE)
     if verified is None:
@@ -44,9 +44,9 @@ def verify_file(path: Path, *, head: str | None, previous_hash: str | None, as_j
     if previous_hash is not None and verified.previous_hash != previous_hash:
         text = f"its `previous_hash` is {verified.previous_hash}, not {previous_hash}"
         _fail(1, verified.first, f"{text}. Entries before it are missing")
-    if head is not None and verified.last_hash != head:
-        text = f"it is the last entry, and its `hash` is {verified.last_hash}, not {head}"
-        _fail(lines.number, verified.last, f"{text}. Entries after it are missing")
+    if head is not None and verified.head is None:
+        text = f"it is the last entry, and no entry has the `hash` {head}"
+        _fail(lines.number, verified.last, f"{text}. Entries were removed or computed again")
     found = {
         "project_id": verified.project_id,
         "entries": verified.entries,
@@ -55,19 +55,15 @@ def verify_file(path: Path, *, head: str | None, previous_hash: str | None, as_j
         "last": verified.last,
         "previous_hash": verified.previous_hash,
         "last_hash": verified.last_hash,
+        "head": verified.head,
     }
-    unchecked = list[str]()
-    if verified.first > 1 and previous_hash is None:
-        unchecked.append("before the first one may be missing. To check this, pass --previous-hash")
-    if head is None:
-        unchecked.append("after the last one may be missing. To check this, pass --head")
-    text = "\n".join([_describe(verified), *(f"Entries {one}." for one in unchecked)])
+    text = "\n".join([_describe(verified), *_describe_unchecked(verified, previous_hash)])
     print_result(found, text, as_json=as_json)
 
 
-def _verify(lines: _Lines) -> Verified | None:
+def _verify(lines: _Lines, head: str | None) -> Verified | None:
     try:
-        return verify_chain(lines.read())
+        return verify_chain(lines.read(), head)
     except BrokenChainError as error:
         _fail(lines.number, error.number, str(error))
     except ValueError as error:
@@ -126,3 +122,19 @@ def _describe(verified: Verified) -> str:
     if verified.erased:
         lines.append(f"The content of {verified.erased} entries was erased.")
     return "\n".join(lines)
+
+
+def _describe_unchecked(verified: Verified, previous_hash: str | None) -> Generator[str]:
+    """Describe the changes that the chain alone cannot show."""
+    if verified.first > 1 and previous_hash is None:
+        yield "Earlier entries may be missing. To check this, use --previous-hash."
+    if verified.head is None:
+        yield (
+            "Later entries may be missing, or all hashes may have been computed again. To check"
+            " this, use --head."
+        )
+    elif verified.head < verified.last:
+        yield (
+            f"The hash of --head is the one of entry {verified.head}. The entries after it may have"
+            " been removed or computed again."
+        )

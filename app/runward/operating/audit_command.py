@@ -19,7 +19,8 @@ def verify_audit(
         str | None,
         typer.Option(
             metavar="HASH",
-            help="The hash that `audit head` printed. Notices missing entries at the end.",
+            help="A hash that `audit head` printed before. Notices missing entries, and hashes "
+            "that were computed again.",
         ),
     ] = None,
     previous_hash: Annotated[
