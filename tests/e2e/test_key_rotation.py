@@ -41,6 +41,10 @@ SECRETS: Final = 3000
 KILLS: Final = 3
 AGE: Final = "UPDATE data_keys SET created_at = created_at - interval '10 minutes'"
 WITH_NEW: Final = "SELECT count(*) FROM secrets WHERE substring(value FROM 1 FOR 8) = :id"
+AUDITED: Final = (
+    "SELECT string_agg(action || ' ' || resource_id, ', ' ORDER BY number) FROM audit_entries"
+    " WHERE actor_type = 'operator' AND resource_type = 'data_key'"
+)
 DRAINED: Final = "SELECT count(*) FROM data_keys WHERE drained_at IS NOT NULL"
 
 
@@ -144,6 +148,8 @@ def test_runs_that_use_secrets_go_on_while_both_keys_are_replaced(
 
     data_keys("remove", old["id"], "--yes", **ONLY_NEW)
     assert [one["id"] for one in data_keys("list", **ONLY_NEW)] == [new_id]
+    recorded = f"data_key.created {new_id}, data_key.deleted {old['id']}"
+    assert query(start, AUDITED) == recorded
     late = {"status": "completed", "output": "x"}
     wait_for(lambda: call_back(on.first_hit, on.api, **late).status_code == NOT_FOUND)
     on.accept()

@@ -49,6 +49,8 @@ class AuditAction(StrEnum):
     CONSOLE_SESSION_CREATED = "console_session.created"
     CONSOLE_SESSION_REFUSED = "console_session.refused"
     CONSOLE_SESSION_DELETED = "console_session.deleted"
+    DATA_KEY_CREATED = "data_key.created"
+    DATA_KEY_DELETED = "data_key.deleted"
     ERASURE_CREATED = "erasure.created"
     KEY_CREATED = "key.created"
     KEY_REVOKED = "key.revoked"

@@ -6,8 +6,10 @@ import typer
 
 from runward.cli.connection import JsonBody
 from runward.cli.printing import Columns, format_age, print_list, print_result
+from runward.domain.audit import AuditAction
 from runward.operating.deployment import open_deployment
 from runward.operating.environment import read_settings, run_command, stop
+from runward.store.access import audit
 from runward.store.data_keys import inventory
 from runward.store.data_keys.inventory import Dependents, KeyState
 from runward.store.data_keys.key_ring import ACTIVATION, format_key_id, parse_key_id
@@ -73,6 +75,7 @@ def remove(shown: str, *, yes: bool, as_json: bool) -> None:
                 )
             async with database.pool.begin() as tx:
                 await inventory.delete_key(tx, state.id)
+                await audit.append_for_deployment(tx, AuditAction.DATA_KEY_DELETED, shown)
         print_result({"id": shown}, f"The data key {shown} was removed.", as_json=as_json)
 
     run_command(removed())

@@ -16,6 +16,7 @@ from runward.domain.audit import ActorType, AuditAction, digest_content, hash_en
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id, format_optional_id
 from runward.domain.json import JsonObject
 from runward.domain.registry.scopes import Principal
+from runward.store.access.keys import DEFAULT_PROJECT, ensure_default_project
 from runward.store.postgres.columns import RowMapping
 from runward.store.postgres.db import Tx, mint, select_page
 from runward.store.postgres.tables import audit_chains, audit_entries
@@ -217,6 +218,13 @@ async def append(tx: Tx, project_id: ProjectId, actor: AuditActor, change: Audit
         .values(hash=values["hash"])
         .add_cte(appended)
     )
+
+
+async def append_for_deployment(tx: Tx, action: AuditAction, resource: str) -> None:
+    """Append a change by the operator that belongs to no project to the log of the project
+    `default`."""
+    await ensure_default_project(tx)
+    await append(tx, DEFAULT_PROJECT, OPERATOR, AuditChange(action, resource))
 
 
 async def is_refusal_recorded(tx: Tx, principal: Principal) -> bool:

@@ -12,8 +12,10 @@ from sqlalchemy import bindparam, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.dialects.postgresql import insert as upsert
 
+from runward.domain.audit import AuditAction
 from runward.domain.errors import OperatorError
 from runward.store import readiness
+from runward.store.access import audit
 from runward.store.access.vault import DataKey, Vault
 from runward.store.data_keys.wrapping import KeyProvider, LocalKey
 from runward.store.postgres.db import DATABASE_ERRORS, Database, Tx, is_outage, log_fields
@@ -194,6 +196,9 @@ class KeyRing:
                 if await list_keys(tx):
                     return  # another process was faster
             await tx.execute(upsert(data_keys).values(id=key.id, wrapped=wrapped))
+            if not only_first:
+                action = AuditAction.DATA_KEY_CREATED
+                await audit.append_for_deployment(tx, action, format_key_id(key.id))
 
     async def _load(self, stored: Sequence[StoredKey]) -> None:
         await self._unwrap(stored)
