@@ -152,7 +152,7 @@ def update(
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change the fields of a schedule that are set. New times replace all previous times."""
+    """Change a schedule. New times replace all previous times."""
     changes = read_fields(
         None,
         name=name,
