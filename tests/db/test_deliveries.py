@@ -118,6 +118,36 @@ async def test_a_long_transaction_delays_no_notification(store: Store) -> None:
     assert not await due(store)
 
 
+@pytest.mark.parametrize("data", ["[" * 400 + "]" * 400, "5", "[1]"])
+async def test_an_event_that_cannot_be_read_is_delivered_without_its_data(
+    store: Store, data: str
+) -> None:
+    """Otherwise no worker could claim any delivery."""
+    await add_endpoint(store, "run.waiting")
+    state, other = await store.leased(), await store.leased()
+    for one in (state, other):
+        await store.committed(step(one, "run.waiting"))
+    await enqueue(store)
+    for column in ("run_events SET data", "webhook_deliveries SET attempts"):
+        broken = f"UPDATE {column} = CAST(:data AS json) WHERE run_id = :id"
+        await store.sql(broken, data=data, id=state.id)
+    claimed = {one.delivery.run_id: one.delivery for one in await claim(store)}
+    assert claimed.keys() == {state.id, other.id}
+    assert claimed[state.id].payload["data"] == {"run_id": f"run_{state.id.hex}", "sequence": 3}
+
+
+async def test_a_webhook_whose_url_cannot_be_parsed_does_not_hold_up_the_project(
+    store: Store,
+) -> None:
+    endpoint = await add_endpoint(store, "run.created")
+    await store.accept()
+    await store.sql(
+        """UPDATE runs SET config = '{"webhook": {"url": "http://[::1", "events": ["*"]}}'"""
+    )
+    assert await enqueue(store) == 2
+    assert {row.endpoint_id for row in await stored(store)} == {endpoint.id, None}
+
+
 async def test_an_event_that_commits_late_is_enqueued(store: Store) -> None:
     await add_endpoint(store, "run.waiting")
     state, other = await store.leased(), await store.leased()

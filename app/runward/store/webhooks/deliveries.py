@@ -4,12 +4,13 @@ A worker claims a delivery for LEASE. If it does not record a result within this
 is due again. `claims` is the number of the claim, so that only the last claim is recorded.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import MAXYEAR, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
+import structlog
 from pydantic_core import from_json
 from sqlalchemy import text
 
@@ -28,6 +29,8 @@ from runward.store.access.vault import Vault
 from runward.store.postgres.db import Tx
 from runward.store.webhooks import endpoints, outbox
 from runward.tracing import TracedClaim
+
+log = structlog.get_logger()
 
 LEASE: Final = timedelta(seconds=30)
 """How long one attempt may take, with its claim and its record."""
@@ -302,7 +305,6 @@ def _identify_claim(delivery: Delivery) -> dict[str, Any]:
 
 
 def _read_delivery(row: Any) -> Delivery:
-    attempts: Sequence[JsonObject] = from_json(row.attempts)
     return Delivery(
         project_id=ProjectId(row.project_id),
         id=row.id,
@@ -314,7 +316,7 @@ def _read_delivery(row: Any) -> Delivery:
         status=DeliveryStatus(row.status),
         attempt=row.attempt,
         claims=row.claims,
-        attempts=tuple(attempts),
+        attempts=_read_attempts(row.attempts),
         next_attempt_at=row.next_attempt_at,
         created_at=row.created_at,
         ended_at=row.ended_at,
@@ -323,11 +325,28 @@ def _read_delivery(row: Any) -> Delivery:
     )
 
 
+def _read_attempts(stored: str) -> tuple[JsonObject, ...]:
+    try:
+        return tuple(from_json(stored))
+    except (ValueError, TypeError):
+        return ()
+
+
 def _build_payload(row: Any) -> JsonObject:
     """Build the payload from the event in the log, so that deliveries contain no copy of it."""
     if row.event_type is None:
         data: JsonObject = {} if row.own_data is None else from_json(row.own_data)
         return build_payload(row.type, row.message_id, row.created_at, {}, data)
     subject: JsonObject = {"run_id": format_id(Prefix.RUN, row.run_id), "sequence": row.seq}
-    data = select_data(row.event_type, from_json(row.event_data), row.include)
+    data = _select_event_data(row)
     return build_payload(row.type, row.message_id, row.event_at, subject, data)
+
+
+def _select_event_data(row: Any) -> JsonObject:
+    """Return the data of the event. If it cannot be read, the notification has none, because one
+    event must not stop the deliveries of all others."""
+    try:
+        return select_data(row.event_type, from_json(row.event_data), row.include)
+    except (ValueError, AttributeError):
+        log.warning("event_unreadable", run=format_id(Prefix.RUN, row.run_id), sequence=row.seq)
+        return {}

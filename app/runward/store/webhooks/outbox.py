@@ -176,8 +176,17 @@ def _make_deliveries(
     webhook = _read_webhook(project_id, event)
     if webhook is not None and selects(webhook.events, type_):
         base = _base(project_id, message_id, type_)
-        target = {"url": webhook.url, "target": _make_target(project_id, webhook.url)}
+        target = {"url": webhook.url, "target": _find_target(project_id, webhook.url)}
         yield {**base, **about, **target, "include": webhook.include}
+
+
+def _find_target(project_id: ProjectId, url: str) -> UUID:
+    """Return the target of a webhook. If its URL cannot be parsed, its deliveries fail, and do not
+    block the other notifications."""
+    try:
+        return _make_target(project_id, url)
+    except ValueError:
+        return _make_target(project_id, "")
 
 
 def _base(project_id: ProjectId, message_id: str, type_: str) -> dict[str, Any]:
