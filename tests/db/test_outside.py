@@ -760,6 +760,22 @@ async def test_a_large_harvest_is_brought_in_at_once(store: Store) -> None:
     assert len(await store.claim(runs)) == runs
 
 
+async def test_a_row_that_no_sweep_can_change_stops_no_other_duty(store: Store) -> None:
+    """It does not end the worker either."""
+    lost, decided = await store.leased(lease=timedelta(0)), await store.waiting(pay("c1"))
+    await store.sql(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS"
+        f" $$BEGIN IF NEW.id = '{lost.id}' THEN RAISE 'refused'; END IF; RETURN NEW; END$$"
+    )
+    await store.sql(
+        "CREATE TRIGGER refuse BEFORE UPDATE ON runs FOR EACH ROW EXECUTE FUNCTION refuse()"
+    )
+    await store.sql("UPDATE approvals SET expires_at = clock_timestamp()")
+    await reaper(store).sweep()
+    assert await store.phases(decided.id) == {"c1": "settled"}
+    assert await status(store, lost) == "in_progress"
+
+
 async def test_old_idempotency_keys_are_dropped_and_others_kept(store: Store) -> None:
     await store.sql(
         "INSERT INTO idempotency_keys (project_id, key, route, body_digest, expires_at)"

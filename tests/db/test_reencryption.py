@@ -303,3 +303,24 @@ async def test_a_row_that_cannot_be_processed_does_not_stop_the_other_tables(sto
     await store.sql(change, spec=former)
     assert await worker.run_pass()
     await expect_everything(store, Vault(new), hook, schedule)
+
+
+async def test_a_row_that_cannot_be_read_does_not_hold_up_the_rest_of_its_table(
+    store: Store,
+) -> None:
+    ring = await open_ring(store)
+    await plant_everywhere(store)
+    deep = "[" * 400 + "]" * 400
+    change = (
+        "UPDATE tool_versions SET spec = CAST(left(CAST(spec AS text), -1)"
+        " || ', \"x\": ' || CAST(:deep AS text) || '}' AS json)"
+    )
+    await store.sql(change, deep=deep)
+    spec = ToolSpec(name="send", parameters={}, url="https://a.example/x", headers=HEADERS)
+    async with store.pool.begin() as tx:
+        await tool_registry.add_tool(tx, store.vault, PROJECT, spec, "whsec_3")
+    before = await counts(store)
+    new = await rotate(store, ring)
+    await Reencryption(store.database, ring).run_pass()
+    assert sum((await counts(store)).values()) == sum(before.values())
+    assert (await counts(store))[new.id] == sum(before.values()) - 1

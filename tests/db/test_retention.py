@@ -226,6 +226,34 @@ async def test_no_delivery_is_left_without_its_event(store: Store) -> None:
     assert await store.value("SELECT count(*) FROM runs") == len(runs) + 1
 
 
+@pytest.mark.parametrize(
+    ("data_class", "change"),
+    [
+        (DataClass.RUNS, "run_events SET data = '[1]'"),
+        (DataClass.RUNS, "runs SET error = '5'"),
+        (DataClass.TOOL_CALL_CONTENT, """run_items SET items = '["x"]'"""),
+        (DataClass.TOOL_CALL_CONTENT, "tool_calls SET result = '5'"),
+    ],
+)
+async def test_content_in_another_form_is_erased_too(
+    store: Store, data_class: DataClass, change: str
+) -> None:
+    """A later version may have written it."""
+    await cancel(store, await store.started(pay("c1")))
+    await age(store)
+    async with store.pool.begin() as tx:
+        await tx.execute(text("SET LOCAL runward.erasing = 'on'"))
+        await tx.execute(text(f"UPDATE {change}"))
+    assert (await remove(store, data_class)).rows > 0
+
+
+async def test_a_class_that_cannot_be_removed_does_not_stop_the_others(store: Store) -> None:
+    runs = await ended(store)
+    await store.sql("""UPDATE projects SET retention = '{"events": "x"}'""")
+    await clean(store, A_DAY)
+    assert await erased(store) == runs
+
+
 # Erasures of everything with the same metadata.
 
 

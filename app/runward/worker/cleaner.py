@@ -6,10 +6,10 @@ from typing import Final
 
 import structlog
 
-from runward.domain.ids import ProjectId
+from runward.domain.ids import Prefix, ProjectId, format_id
 from runward.domain.retention import DataClass, FixedClass, RetentionLimits
 from runward.metrics.definitions import REMOVED_ROWS
-from runward.store.postgres.db import Database, Tx
+from runward.store.postgres.db import Database, Tx, is_outage
 from runward.store.retention import cleaner
 from runward.store.retention.cleaner import Removed
 from runward.store.runs import sweep
@@ -55,14 +55,24 @@ class Cleaner:
             if self.is_done or removed == STEP:
                 return
             work = self._work.popleft()
-            found = await self._remove(work)
+            found = await self._try_remove(work)
             if found.more:
                 self._work.append(work)
             if found.rows:
                 removed += 1
-                data_class = work if isinstance(work, FixedClass) else work[1]
-                REMOVED_ROWS.count(data_class, by=found.rows)
-                log.debug("data_removed", data_class=data_class, rows=found.rows)
+                about = _describe(work)
+                REMOVED_ROWS.count(about["data_class"], by=found.rows)
+                log.debug("data_removed", **about, rows=found.rows)
+
+    async def _try_remove(self, work: _Work) -> Removed:
+        """Remove a batch. An error of one project must not end the pass over the others."""
+        try:
+            return await self._remove(work)
+        except Exception as error:
+            if is_outage(error):
+                raise
+            log.exception("removal_failed", **_describe(work))
+            return Removed()
 
     async def _remove(self, work: _Work) -> Removed:
         async with self._database.pool.begin() as tx:
@@ -71,3 +81,9 @@ class Cleaner:
             delete, batch = _DELETE_FIXED[work]
             rows = await delete(tx)
             return Removed(rows, more=rows == batch)
+
+
+def _describe(work: _Work) -> dict[str, str]:
+    if isinstance(work, FixedClass):
+        return {"data_class": work}
+    return {"project": format_id(Prefix.PROJECT, work[0]), "data_class": work[1]}

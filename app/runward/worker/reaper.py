@@ -39,7 +39,8 @@ INTERVAL_SECONDS: Final = 1.0
 CLEAN_EVERY: Final = 600
 """Number of sweeps between the beginnings of two passes of the cleaner."""
 RETRY_EVERY: Final = 60
-"""Number of sweeps between two attempts to process a row that failed before."""
+"""Number of sweeps between two attempts to process a row, or to fulfil a duty, that failed
+before."""
 FORGET_EVERY: Final = 60
 """Number of sweeps between two removals of the budget waits of ended runs."""
 
@@ -74,6 +75,8 @@ class Reaper:
         self._wake_schedules = wake_schedules
         self._failed: dict[SweepKind, dict[Hashable, int]] = {}
         """For each row that failed, the number of the sweep that retries it."""
+        self._resting: dict[str, int] = {}
+        """For each duty that failed, the number of the sweep that retries it."""
 
     async def run(self) -> None:
         """Sweep until cancelled."""
@@ -82,10 +85,8 @@ class Reaper:
             try:
                 while await self.sweep():
                     pass
-                if self._sweeps % CLEAN_EVERY == 0 and self._cleaner.is_done:
-                    await self._cleaner.begin()
-                await self._past_timeouts(self._clean)
-                await self._past_timeouts(self._reencrypt)
+                await self._isolate("clean", self._clean)
+                await self._isolate("reencrypt", self._reencrypt)
             except DATABASE_ERRORS as error:
                 if not is_outage(error):
                     raise
@@ -129,7 +130,7 @@ class Reaper:
         found = await self._list_due_kinds()
         due = set(kinds) if found is None else found
         self._failed = {kind: failed for kind, failed in self._failed.items() if kind in due}
-        return any([await self._past_timeouts(act) for kind, act in kinds.items() if kind in due])
+        return any([await self._isolate(kind, act) for kind, act in kinds.items() if kind in due])
 
     async def _list_due_kinds(self) -> set[SweepKind] | None:
         """Return None if PostgreSQL cancelled the query because of a timeout."""
@@ -141,15 +142,22 @@ class Reaper:
                 raise
             return None
 
-    async def _past_timeouts(self, kind: Callable[[], Awaitable[bool]]) -> bool:
-        """Process a batch. Return False also if PostgreSQL cancelled a statement because of a
-        timeout, so that the other kinds do not wait."""
+    async def _isolate(self, duty: str, act: Callable[[], Awaitable[bool]]) -> bool:
+        """Process a batch. Return False also if it failed, so that the other duties do not wait.
+        Raises the error if PostgreSQL is unavailable."""
+        if self._resting.get(duty, 0) > self._sweeps:
+            return False
         try:
-            return await kind()
-        except DATABASE_ERRORS as error:
-            if not is_statement_timeout(error):
+            return await act()
+        except Exception as error:
+            if is_statement_timeout(error):
+                log.warning("sweep_failed", duty=duty, **log_fields(error))
+            elif is_outage(error):
                 raise
-            log.warning("sweep_failed", **log_fields(error))
+            else:
+                # A row that cannot be processed must not end the worker. A restart would not help.
+                self._resting[duty] = self._sweeps + RETRY_EVERY
+                log.exception("sweep_failed", duty=duty)
             return False
 
     async def _free_leases(self) -> bool:
@@ -200,6 +208,8 @@ class Reaper:
         return False
 
     async def _clean(self) -> bool:
+        if self._sweeps % CLEAN_EVERY == 0 and self._cleaner.is_done:
+            await self._cleaner.begin()
         await self._cleaner.step()
         return False
 

@@ -200,7 +200,12 @@ async def reencrypt_batch(
     unreadable = 0
     for row in found:
         resealer = Resealer(vault)
-        values = table.reseal(row, resealer)
+        try:
+            values = table.reseal(row, resealer)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            log.warning("value_unreadable", project=row.bound_project.hex, reason=repr(error)[:200])
+            unreadable += 1
+            continue
         changed.append(values | {f"key_{name}": getattr(row, name) for name in table.key})
         unreadable += not resealer.readable
     if changed:

@@ -380,12 +380,13 @@ def _erase_session_items(items: list[JsonObject | None]) -> list[JsonObject | No
 def _convert(
     value: str | None, convert: Callable[[Any], Any], unreadable: str = "{}"
 ) -> str | None:
-    """Convert stored JSON. `unreadable` replaces a value that cannot be read."""
+    """Convert stored JSON. `unreadable` replaces a value that cannot be read, or that has another
+    form than this version writes."""
     if value is None:
         return None
     try:
         return compact(convert(from_json(value)))
-    except ValueError:
+    except (ValueError, LookupError, TypeError, AttributeError):
         return unreadable
 
 
