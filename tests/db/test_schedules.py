@@ -384,6 +384,29 @@ async def test_a_request_that_this_version_rejects_is_an_error(
     assert [one["path"] for one in error["errors"]] == ["run.limits.max_turns", "run.old"]
 
 
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [("time_zone = 'Mars/Phobos'", "time_zone"), ("cron = '61 * * * *'", "cron")],
+)
+async def test_a_slot_waits_with_an_error_until_a_worker_knows_its_times(
+    store: Store, services: Services, change: str, path: str
+) -> None:
+    """The time zone database of another host may be newer."""
+    schedule_id = await add(store)
+    await store.sql(f"UPDATE schedules SET {change}")
+    result = await start_next(services, store)
+    assert result is not None and result.error is not None
+    row = await schedule(store, schedule_id)
+    assert [one["path"] for one in row.last_error["errors"]] == [path]
+    assert await stored(store, schedule_id) == []
+    await store.sql(
+        "UPDATE schedules SET time_zone = 'UTC', cron = '* * * * *', due_at = clock_timestamp()"
+    )
+    await start_next(services, store)
+    row = await schedule(store, schedule_id)
+    assert (row.last_error, row.last_run_id is None) == (None, False)
+
+
 async def test_a_secret_that_cannot_be_read_delays_the_slot_and_then_is_an_error(
     store: Store, services: Services
 ) -> None:

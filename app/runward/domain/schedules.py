@@ -13,9 +13,11 @@ from enum import StrEnum
 from functools import cache
 from itertools import islice, takewhile
 from typing import Final
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from cronsim import CronSim, CronSimError
+
+from runward.domain.errors import FieldError, InvalidRequestError
 
 CRON_FIELDS: Final = 5
 MAX_CRON: Final = 128
@@ -93,7 +95,9 @@ def _list_time_zones() -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Either a cron expression, or the time of the only slot."""
+    """Either a cron expression, or the time of the only slot. The methods raise InvalidRequestError
+    if this process does not know the time zone or rejects the expression, for example because the
+    time zone database of another host is newer."""
 
     cron: str | None
     time_zone: str
@@ -131,5 +135,13 @@ class Timing:
 
     def _iterate(self, cron: str, start: datetime, *, reverse: bool = False) -> Iterator[datetime]:
         """Yield slots in UTC. cronsim yields none after 50 years without one."""
-        local = start.astimezone(ZoneInfo(self.time_zone))
-        return (slot.astimezone(UTC) for slot in CronSim(cron, local, reverse=reverse))
+        try:
+            local = start.astimezone(ZoneInfo(self.time_zone))
+            slots = CronSim(cron, local, reverse=reverse)
+        except ZoneInfoNotFoundError:
+            problem = FieldError("time_zone", "is not a time zone that this process knows")
+            raise InvalidRequestError(errors=[problem]) from None
+        except CronSimError as error:
+            problem = FieldError("cron", find_cron_problem(cron) or str(error))
+            raise InvalidRequestError(errors=[problem]) from None
+        return (slot.astimezone(UTC) for slot in slots)

@@ -52,11 +52,17 @@ class SlotStarter:
             resumption = schedule.timing.find_resumption(
                 due.slot_at, due.claimed_at, schedule.misfires
             )
+            next_at = schedule.timing.find_next(due.slot_at)
+        except e.InvalidRequestError as error:  # the slot stays due, for a process that can
+            result = SlotResult(error=_describe(error))
+            async with self.storage.connect() as tx:
+                await slots.report_error(tx, due, result)
+            return result
+        try:
             if resumption != due.slot_at:
                 return await self._record(
                     due, SlotResult(skip_reason=SlotSkipReason.MISSED), resumption
                 )
-            next_at = schedule.timing.find_next(due.slot_at)
             try:
                 return await self._start(due, next_at)
             except AppError as error:

@@ -9,7 +9,7 @@ again after the lease, and a slot that was processed is not processed again.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import JSON, select, text
@@ -72,6 +72,10 @@ INSERT INTO schedule_slots (project_id, schedule_id, slot_at, status, run_id, sk
 SELECT project_id, id, :slot_at, CAST(:status AS text), CAST(:run_id AS uuid),
   CAST(:skip_reason AS text), CAST(:error AS json)
 FROM s RETURNING 1"""
+)
+_REPORT: Final = text(
+    "UPDATE schedules SET last_error = CAST(:error AS json) WHERE project_id = :project_id"
+    " AND id = :id AND next_at = :slot_at AND updated_at = :updated_at"
 )
 _OPEN_RUNS: Final = text(
     f"""
@@ -192,11 +196,7 @@ async def claim_slots(
 async def record_slot(tx: Tx, due: DueSlot, result: SlotResult, next_at: datetime | None) -> None:
     """Record the result of a slot, and move the schedule to its next slot. Raises SlotTakenError,
     so that the transaction is rolled back."""
-    values = {
-        "project_id": due.schedule.project_id,
-        "id": due.schedule.id,
-        "updated_at": due.schedule.updated_at,
-        "slot_at": due.slot_at,
+    values = _identify(due) | {
         "next_at": next_at,
         "status": result.status.value,
         "run_id": result.run_id,
@@ -205,6 +205,12 @@ async def record_slot(tx: Tx, due: DueSlot, result: SlotResult, next_at: datetim
     }
     if (await tx.execute(_RECORD, values)).one_or_none() is None:
         raise SlotTakenError
+
+
+async def report_error(tx: Tx, due: DueSlot, result: SlotResult) -> None:
+    """Show the error of a slot that is due again after its lease."""
+    error = None if result.error is None else compact(result.error)
+    await tx.execute(_REPORT, _identify(due) | {"error": error})
 
 
 async def list_open_runs(tx: Tx, due: DueSlot, limit: int) -> list[RunId]:
@@ -238,6 +244,12 @@ async def list_slots(
         query, schedule_slots.c.slot_at, after=after, limit=limit, descending=descending
     )
     return [_SLOT.read(row) for row in await tx.execute(page)]
+
+
+def _identify(due: DueSlot) -> dict[str, Any]:
+    one = due.schedule
+    about = {"project_id": one.project_id, "id": one.id, "updated_at": one.updated_at}
+    return about | {"slot_at": due.slot_at}
 
 
 async def delete_old(tx: Tx) -> int:
