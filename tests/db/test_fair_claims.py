@@ -352,6 +352,13 @@ async def test_a_removed_expression_no_longer_limits_its_runs(store: Store, work
     assert len(await worker.claim(10)) == 2
 
 
+async def test_a_limit_that_is_no_number_stops_no_claim(store: Store, worker: Worker) -> None:
+    await limit(store, desk=1)
+    await store.sql("""UPDATE project_limits SET agents = '{"desk": {"max": 1}}'""")
+    await add_runs_of(store, 2, "acme", agent="desk")
+    assert len(await worker.claim(10)) == 2
+
+
 async def test_the_runs_of_one_key_are_limited(store: Store, worker: Worker) -> None:
     async with store.autocommit.connect() as tx:
         made = await keys.add_key(

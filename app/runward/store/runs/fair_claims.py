@@ -50,12 +50,13 @@ _GROUPS: Final = (
     " || {run}.concurrency_groups || CASE WHEN l.tools IS NOT NULL THEN ARRAY(SELECT 't' || name"
     " FROM unnest({run}.tool_names) name WHERE jsonb_exists(l.tools, name)) END)"
 )
-_MAX_OF_GROUP: Final = """CAST(CASE left(g.name, 1)
+# A maximum that is not a number has no effect, so that it does not stop the claims of others.
+_MAX_OF_GROUP: Final = """CAST(substring(CASE left(g.name, 1)
       WHEN 'a' THEN l.agents ->> substr(g.name, 2)
       WHEN 't' THEN l.tools ->> substr(g.name, 2)
       WHEN 'k' THEN (SELECT CAST(k.running_runs AS text) FROM key_limits k
         WHERE k.project_id = l.project_id AND k.key_id = CAST(substr(g.name, 2) AS uuid))
-      ELSE l.concurrency_keys -> substr(g.name, 2, 32) ->> 'max' END AS int)"""
+      ELSE l.concurrency_keys -> substr(g.name, 2, 32) ->> 'max' END FROM '^[0-9]{1,9}$') AS int)"""
 # In the order of the queue, the runs whose groups have room. Runs of full groups are skipped first,
 # so that they neither hide later runs nor use the room of their other groups.
 _ALLOWED: Final = f"""
