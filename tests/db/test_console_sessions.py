@@ -6,8 +6,9 @@ from contextlib import AbstractAsyncContextManager
 
 import pytest
 from sqlalchemy import text
+from starlette.types import Message
 
-from runward.api.events.open_streams import check_key
+from runward.api.events.open_streams import check_key, respond_with_stream
 from runward.domain.ids import KeyId
 from runward.domain.registry.scopes import Principal, Scope
 from runward.settings import Settings
@@ -87,10 +88,49 @@ async def test_a_stream_ends_with_its_session(
     assert who is not None
     settings = Settings.model_validate({"secret_key": "a key for this test, and no other one"})
     async with open_services(settings, store.url) as services:
-        heard = [
-            one async for one in check_key(services.live.get_key_check(who), said(), lambda _: True)
-        ]
+        heard = [one async for one in check_key(services.live.get_key_check(who), said())]
     assert heard == [1]
+
+
+async def test_a_stream_without_events_ends_with_its_key_too(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise it would hold a place of the project until its run changes."""
+    monkeypatch.setattr(key_checks, "KEY_CHECK_SECONDS", 0.0)
+    comment, sent = b": still here\n\n", list[bytes]()
+
+    async def idle() -> AsyncGenerator[bytes]:
+        yield comment
+        async with store.pool.begin() as tx:
+            await tx.execute(text("UPDATE api_keys SET revoked_at = clock_timestamp()"))
+        yield comment
+
+    async def receive() -> Message:
+        return await asyncio.get_running_loop().create_future()
+
+    async def send(message: Message) -> None:
+        sent.append(message.get("body", b""))
+
+    async with store.pool.begin() as tx:
+        who = await some_key(tx, store)
+    settings = Settings.model_validate({"secret_key": "a key for this test, and no other one"})
+    async with open_services(settings, store.url) as services:
+        await respond_with_stream(services.live, who, idle())({}, receive, send)
+        assert services.live.open_streams.total() == 0
+    assert sent.count(comment) == 1
+
+
+async def test_an_outage_of_the_database_ends_no_stream(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_checks, "KEY_CHECK_SECONDS", 0.0)
+
+    def connect() -> AbstractAsyncContextManager[Tx]:
+        raise ConnectionRefusedError
+
+    async with store.pool.begin() as tx:
+        who = await some_key(tx, store)
+    assert await KeyChecks(connect).of(who).is_valid()
 
 
 async def test_all_streams_of_a_key_share_one_query(

@@ -127,10 +127,9 @@ class _EventStream(Response):
             {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
         )
         async for frame in self._frames:
-            body = frame.encode() if isinstance(frame, str) else frame
-            is_comment = body.startswith(b":")
-            if not is_comment and self._key.is_due and not await self._key.is_valid():
+            if self._key.is_due and not await self._key.is_valid():
                 break
+            body = frame.encode() if isinstance(frame, str) else frame
             await send({"type": "http.response.body", "body": body, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -161,13 +160,11 @@ def count_stream(live: Live, principal: Principal) -> Generator[None]:
                 del streams[id_]
 
 
-async def check_key(
-    key: KeyCheck, items: AsyncIterator[T], needs_check: Callable[[T], bool]
-) -> AsyncGenerator[T]:
-    """Yield the items of the stream. Check the key before an item that needs it. End the stream if
-    the key is no longer valid."""
+async def check_key(key: KeyCheck, items: AsyncIterator[T]) -> AsyncGenerator[T]:
+    """Yield the items of the stream. Check the key before each of them. End the stream if the key
+    is no longer valid."""
     async with aclosing(cast("AsyncGenerator[T]", items)) as open_stream:
         async for one in open_stream:
-            if needs_check(one) and key.is_due and not await key.is_valid():
+            if key.is_due and not await key.is_valid():
                 return
             yield one

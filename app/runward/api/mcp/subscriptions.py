@@ -67,7 +67,7 @@ class McpSubscription:
         """Yield the notifications until the process stops or the key is no longer valid."""
         live = self.services.live
         key = live.get_key_check(self.tasks.principal)
-        return check_key(key, self._merge(), lambda one: one is not None)
+        return check_key(key, self._merge())
 
     async def _merge(self) -> AsyncGenerator[Notice | None]:
         found: _Queue = asyncio.Queue()

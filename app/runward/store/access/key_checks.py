@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 from runward.domain.ids import KeyId
 from runward.domain.registry.scopes import Principal
 from runward.store.access import console_sessions, keys
-from runward.store.postgres.db import Tx
+from runward.store.postgres.db import DATABASE_ERRORS, Tx, is_outage
 from runward.store.postgres.shared_queries import SharedQueries
 
 KEY_CHECK_SECONDS: Final = 2.0
@@ -35,9 +35,14 @@ class KeyCheck:
         return time.monotonic() - self._checked_at >= KEY_CHECK_SECONDS
 
     async def is_valid(self) -> bool:
-        """Return whether the key or session is valid. If a check is due, read the database."""
+        """Return whether the key or session is valid. If a check is due, read the database. While
+        the database is unavailable, the last result applies."""
         if self.is_due:
-            await self._queries.run(self._principal.key_id, self._check)
+            try:
+                await self._queries.run(self._principal.key_id, self._check)
+            except DATABASE_ERRORS as error:
+                if not is_outage(error):
+                    raise
         return self._is_valid
 
     async def _check(self) -> None:
