@@ -258,6 +258,18 @@ def test_a_decision_in_a_response_is_recorded_with_its_address(project: Project)
     assert entry["request_id"] == response.headers["X-Request-Id"]
 
 
+def test_a_run_that_a_new_run_of_its_session_cancels_is_recorded(project: Project) -> None:
+    project.tool("pay", approval="always")
+    client = project.key(*ALL_SCOPES)
+    session = client.call("POST", "/v1/sessions", {})["id"]
+    run = project.run(calls(call(1, "pay")), tools=["pay"], session_id=session)
+    body = {"session_id": session, "on_conflict": "cancel_previous"}
+    client.call("POST", "/v1/runs", {"model": "offline:rules", "input": "stop", **body})
+    entry = read_log(client)[-1]
+    assert (entry["action"], entry["resource"]["id"]) == ("run.cancelled", run["id"])
+    assert entry["ip_address"] == HERE
+
+
 def test_an_entry_contains_only_the_fields_that_changed(project: Project) -> None:
     client = project.key("tools:write", "admin")
     client.call("POST", "/v1/agents", {"name": "clerk", "model": "offline:rules"})

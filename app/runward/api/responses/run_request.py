@@ -54,6 +54,7 @@ from runward.domain.run.team import format_transfer_name
 from runward.domain.schema.validator import check_schema
 from runward.llm.settings import check_settings
 from runward.services import Registry, RunQueue, Storage
+from runward.store.access.audit import AuditActor
 
 DEADLINE_SECONDS: Final = 30 * 86_400.0
 """The deadline in seconds of a run with functions that the client runs. The client may never submit
@@ -112,7 +113,8 @@ async def start(
     new = await add_concurrency_groups(registry, principal.limits, new, shown)
     new = request_key.with_key(new)
     if session_id is not None:
-        return await accept_in_session(storage, queue, new, session_id)
+        actor = AuditActor.from_principal(principal)
+        return await accept_in_session(storage, queue, new, session_id, actor=actor)
     return await accept_immediately(queue, new)
 
 

@@ -23,6 +23,7 @@ from runward.domain.run.status import RunStatus
 from runward.services import Registry, RunQueue, Storage
 from runward.store import codec
 from runward.store.access import idempotency, limits
+from runward.store.access.audit import AuditActor
 from runward.store.postgres.db import Tx, sqlstate
 from runward.store.runs import continuation, sessions, views
 from runward.store.runs.queue import AcceptedRun, AgentChangedError, NewRun, insert_run
@@ -148,10 +149,12 @@ async def accept_in_session(
     session_id: SessionId,
     on_conflict: ConflictMode | None = None,
     *,
+    actor: AuditActor | None = None,
     after_accept: Callable[[Tx, NewRun], Awaitable[None]] = _do_nothing,
 ) -> AcceptResult:
     """Accept a run in a session, in which one run executes at a time. The run starts, waits, is
-    rejected, or cancels the other runs. `after_accept` runs in the same transaction."""
+    rejected, or cancels the other runs. `actor`: see `cancel`. `after_accept` runs in the same
+    transaction."""
     for _ in range(sessions.MAX_CANCEL_ROUNDS):
         async with storage.begin() as tx:
             taken = await sessions.take_slot(tx, new.state.project_id, session_id, on_conflict)
@@ -165,7 +168,7 @@ async def accept_in_session(
                 break
         for run_id in taken.previous:
             with suppress(e.RunEndedError):
-                await cancel(storage, queue, new.state.project_id, run_id)
+                await cancel(storage, queue, new.state.project_id, run_id, actor=actor)
     else:
         raise e.SessionBusyError
     queue.wake_worker(new.id)
@@ -233,21 +236,26 @@ async def accept_continuation(
         if trace := write_trace():
             state = replace(state, config=add_trace(state.config, trace))
         new = request_key.with_key(replace(found.run, state=state))
-        accepted = await _accept(storage, queue, new, found.session_id)
+        accepted = await _accept(storage, queue, principal, new, found.session_id)
         return replace(accepted, run=replace(accepted.run, agent=found.agent))
 
     return await accept_once(storage, principal, request_key, start)
 
 
 async def _accept(
-    storage: Storage, queue: RunQueue, new: NewRun, session_id: SessionId | None
+    storage: Storage,
+    queue: RunQueue,
+    principal: Principal,
+    new: NewRun,
+    session_id: SessionId | None,
 ) -> AcceptResult:
     """Accept a run. Raises AppErrors."""
+    copy, actor = continuation.copy_history, AuditActor.from_principal(principal)
     if session_id is None:
-        return await accept_in_transaction(storage, queue, new, continuation.copy_history)
+        return await accept_in_transaction(storage, queue, new, copy)
     try:
         return await accept_in_session(
-            storage, queue, new, session_id, after_accept=continuation.copy_history
+            storage, queue, new, session_id, actor=actor, after_accept=copy
         )
     except not_found.SessionNotFoundError:
         raise e.ConflictError("The session of this run has been deleted.") from None

@@ -39,6 +39,7 @@ from runward.domain.run.items import Item
 from runward.domain.run.run_events import add_run_created
 from runward.domain.run.state import Changes, RunState, Segment, SegmentKind
 from runward.services import Registry, RunQueue, Storage
+from runward.store.access.audit import AuditActor
 from runward.store.live.carried import CommittedEvents
 from runward.store.postgres.db import mint
 from runward.store.runs.queue import AcceptedRun, NewRun
@@ -128,7 +129,8 @@ async def accept(
         session = body.find_session()
         if session is None:
             return await accept_immediately(queue, new)
-        return await accept_in_session(storage, queue, new, *session)
+        actor = AuditActor.from_principal(principal)
+        return await accept_in_session(storage, queue, new, *session, actor=actor)
 
     current = with_current_agent(registry, principal.project_id, start)
     return await accept_once(storage, principal, request_key, current)
