@@ -96,6 +96,21 @@ async def test_a_key_that_is_still_needed_cannot_be_removed(database: Database) 
     await expect_content(database, await start(database, NEW, OLD))
 
 
+@pytest.mark.parametrize("wrapped", ["AAAA", "A", 1, None])
+async def test_a_damaged_data_key_is_an_error_that_operators_understand(
+    database: Database, wrapped: Any
+) -> None:
+    """Processes that are running log this error. Any other one would end all of them."""
+    [provider] = open_providers([OLD])
+    ring = KeyRing(database, [provider])
+    await ring.open()
+    damaged = {"id": b"12345678", "wrapped": {provider.id: wrapped}}
+    async with database.pool.begin() as tx:
+        await tx.execute(insert(data_keys).values(damaged))
+    with pytest.raises(KeyUnavailableError, match="Restore the table data_keys"):
+        await ring.refresh()
+
+
 async def test_processes_that_start_together_agree_on_the_first_data_key(
     database: Database, store: Store
 ) -> None:

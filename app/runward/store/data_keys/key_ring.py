@@ -5,7 +5,7 @@ import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from sqlalchemy import bindparam, text
@@ -68,7 +68,7 @@ async def list_keys(tx: Tx) -> list[StoredKey]:
     return [
         StoredKey(
             row.id,
-            {name: base64.b64decode(value) for name, value in row.wrapped.items()},
+            {name: _decode(value) for name, value in row.wrapped.items()},
             row.created_at,
             row.is_active,
             row.drained_at,
@@ -269,3 +269,11 @@ def parse_key_id(shown: str) -> bytes | None:
 
 def _encode(wrapped: bytes) -> str:
     return base64.b64encode(wrapped).decode()
+
+
+def _decode(wrapped: Any) -> bytes:
+    """Return the wrapped key. No key can unwrap the empty one, if the value is not base64."""
+    try:
+        return base64.b64decode(wrapped)
+    except (ValueError, TypeError):
+        return b""

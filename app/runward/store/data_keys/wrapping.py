@@ -51,7 +51,7 @@ class LocalKey:
         nonce, ciphertext = wrapped[:_NONCE_BYTES], wrapped[_NONCE_BYTES:]
         try:
             return DataKey(key_id, self._cipher.decrypt(nonce, ciphertext, _WRAPPED + key_id))
-        except InvalidTag as error:
+        except (InvalidTag, ValueError) as error:
             raise KeyUnavailableError(
                 f"A data key of the database was changed: the secret key {self.id} cannot decrypt"
                 " it. Restore the table data_keys from a backup."
