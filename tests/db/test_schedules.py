@@ -407,6 +407,14 @@ async def test_a_slot_waits_with_an_error_until_a_worker_knows_its_times(
     assert (row.last_error, row.last_run_id is None) == (None, False)
 
 
+async def test_a_schedule_of_a_newer_version_delays_no_other(store: Store) -> None:
+    """During an upgrade, workers of both versions claim slots."""
+    newer, good = await add(store, 1), await add(store)
+    await store.sql("ALTER TABLE schedules DROP CONSTRAINT schedules_overlap_known")
+    await store.sql("UPDATE schedules SET overlap = 'newer' WHERE id = :id", id=newer)
+    assert [due.schedule.id for due in await claim(store)] == [good]
+
+
 async def test_a_secret_that_cannot_be_read_delays_the_slot_and_then_is_an_error(
     store: Store, services: Services
 ) -> None:

@@ -12,9 +12,10 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
+import structlog
 from sqlalchemy import JSON, select, text
 
-from runward.domain.ids import ProjectId, RunId
+from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.json import JsonObject, compact
 from runward.domain.schedules import SlotSkipReason, SlotStatus
 from runward.store.access.vault import Vault
@@ -22,6 +23,8 @@ from runward.store.postgres.columns import RowMapping
 from runward.store.postgres.db import Tx, select_page
 from runward.store.postgres.tables import OPEN_STATUSES, schedule_slots
 from runward.store.schedules.schedules import SCHEDULE, StoredSchedule, open_run
+
+log = structlog.get_logger()
 
 LEASE: Final = timedelta(seconds=15)
 """How long a worker may take to process one slot."""
@@ -187,10 +190,18 @@ async def claim_slots(
         "free": list(free.values()),
         "lease": lease,
     }
-    return [
-        DueSlot(SCHEDULE.read(row, creator_name=None), row.next_at, row.claimed_at, row.sealed_run)
-        for row in await tx.execute(_CLAIM, values)
-    ]
+    return [slot for row in await tx.execute(_CLAIM, values) if (slot := _read_due(row))]
+
+
+def _read_due(row: Any) -> DueSlot | None:
+    """Return the slot, or None if a newer version has written a value that this one does not know.
+    After the lease, a worker of that version can claim the slot."""
+    try:
+        schedule = SCHEDULE.read(row, creator_name=None)
+    except ValueError:
+        log.warning("slot_unreadable", schedule=format_id(Prefix.SCHEDULE, row.id))
+        return None
+    return DueSlot(schedule, row.next_at, row.claimed_at, row.sealed_run)
 
 
 async def record_slot(tx: Tx, due: DueSlot, result: SlotResult, next_at: datetime | None) -> None:
