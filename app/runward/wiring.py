@@ -58,7 +58,7 @@ from runward.store.postgres.db import (
     open_database,
     retry_on_outage,
 )
-from runward.store.postgres.replica import CONNECTIONS
+from runward.store.postgres.replica import open_replica
 from runward.store.registry import mcp_credentials, mcp_servers
 from runward.store.registry.mcp_credentials import StoredRefreshTokens
 from runward.store.runs.gate import GroupCommit
@@ -216,7 +216,7 @@ async def _open_replica(
     it."""
     if settings.replica_url is None:
         return None
-    replica = open_database(settings.replica_url.get_secret_value(), pool_size=CONNECTIONS)
+    replica = open_replica(settings.replica_url.get_secret_value())
     stack.push_async_callback(replica.close)
     if project_scope.restricts_connections(database.pool):
         project_scope.restrict_connections(replica.pool)

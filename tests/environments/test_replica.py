@@ -1,8 +1,10 @@
 """Reads that may lag use a standby. If it lags or fails, they use the primary."""
 
 import asyncio
+import socket
+import time
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Final
 
@@ -22,6 +24,9 @@ pytestmark = pytest.mark.timeout(120)
 CAUGHT_UP: Final = (
     "SELECT count(*) FROM pg_stat_replication WHERE replay_lsn >= pg_current_wal_lsn()"
 )
+
+LONGEST_READ_SECONDS: Final = 5.0
+"""Less than the connection timeout of the database."""
 
 AGE: Final = "SET runward.erasing = 'on'; UPDATE runs SET ended_at = ended_at - interval '2 days'"
 
@@ -115,5 +120,46 @@ def test_a_standby_that_lags_is_not_read_until_it_has_caught_up(
     assert asyncio.run(read_ports()) == [standby.port, primary.port, standby.port]
     assert asyncio.run(check_replica(standby.url)).status == "ok"
     assert asyncio.run(check_replica(primary.url)).status == "warn"
+    assert asyncio.run(check_replica("standby")).detail.startswith("RUNWARD_REPLICA_URL is not a")
     standby.stop()
     assert "does not answer" in asyncio.run(check_replica(standby.url)).detail
+
+
+def test_a_standby_that_does_not_answer_delays_only_one_read(
+    primary: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica, "CHECK_SECONDS", 0.2)
+    monkeypatch.setattr(replica, "RETRY_SECONDS", 0.0)
+
+    async def read(silent: socket.socket) -> None:
+        url = f"postgresql://runward@127.0.0.1:{silent.getsockname()[1]}/postgres"
+        databases = [open_database(one, pool_size=4) for one in (primary.url, url)]
+        reader = ReplicaReader(*(one.autocommit for one in databases))
+
+        async def read_port(tx: Tx) -> int:
+            return int(await tx.scalar(text("SELECT current_setting('port')")))
+
+        assert await reader.read(read_port) == primary.port
+        assert _count_connections(silent) == 1
+        monkeypatch.setattr(replica, "RETRY_SECONDS", 60.0)
+        ports = await asyncio.gather(*(reader.read(read_port) for _ in range(4)))
+        assert ports == [primary.port] * 4
+        assert _count_connections(silent) == 1
+        for database in databases:
+            await database.close()
+
+    began = time.monotonic()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.setblocking(False)
+        asyncio.run(read(silent))
+    assert time.monotonic() - began < LONGEST_READ_SECONDS
+
+
+def _count_connections(server: socket.socket) -> int:
+    """Accept and close all connections that wait, and return their number."""
+    count = 0
+    with suppress(BlockingIOError):
+        while True:
+            server.accept()[0].close()
+            count += 1
+    return count

@@ -31,7 +31,7 @@ from runward.store.postgres.db import (
     read_clock,
 )
 from runward.store.postgres.embedded_home import EmbeddedError
-from runward.store.postgres.replica import MAX_LAG, is_current
+from runward.store.postgres.replica import MAX_LAG, is_current, open_replica
 from runward.store.readiness import UnmigratedDatabaseError
 from runward.store.registry import tool_registry
 from runward.store.registry.tool_registry import WebhookToolAddress
@@ -281,7 +281,10 @@ async def check_row_security(tx: Tx) -> Finding:
 
 
 async def check_replica(url: str) -> Finding:
-    replica = open_database(url, pool_size=1)
+    try:
+        replica = open_replica(url, pool_size=1)
+    except OperatorError as error:
+        return create_failure("replica", error)
     hint = "Check RUNWARD_REPLICA_URL, and the replication of the server."
     try:
         async with replica.autocommit.connect() as tx:

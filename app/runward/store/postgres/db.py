@@ -22,7 +22,7 @@ from uuid_utils.compat import uuid7
 
 from runward.domain.errors import OperatorError
 from runward.domain.json import compact
-from runward.store.postgres.addresses import CONNECT_SECONDS, read_url
+from runward.store.postgres.addresses import CONNECT_SECONDS, DatabaseAddress, read_url
 from runward.store.postgres.connection_errors import explain_connection_errors
 from runward.store.postgres.engine import AsyncConnection, AsyncEngine, create_async_engine
 from runward.store.postgres.pool import ShrinkingPool
@@ -130,13 +130,16 @@ class Database:
             await tx.run_sync(lambda _: pool.close_surplus())
 
 
-def open_database(url: str, *, pool_size: int, through_pgbouncer: bool = False) -> Database:
-    pool = _engine(url, pool_size, through_pgbouncer=through_pgbouncer)
+def open_database(
+    url: str, *, pool_size: int, through_pgbouncer: bool = False, name: str = "DATABASE_URL"
+) -> Database:
+    """Open a pool of connections. `name` is the variable that contains the URL. Raises
+    DatabaseUrlError."""
+    pool = _engine(read_url(url, name), pool_size, through_pgbouncer=through_pgbouncer)
     return Database(pool, url, through_pgbouncer)
 
 
-def _engine(url: str, pool_size: int, *, through_pgbouncer: bool) -> AsyncEngine:
-    address = read_url(url)
+def _engine(address: DatabaseAddress, pool_size: int, *, through_pgbouncer: bool) -> AsyncEngine:
     server_settings = {"application_name": "runward", "timezone": "UTC", **address.server_settings}
     arguments: dict[str, Any] = {
         "dsn": address.dsn,
