@@ -93,6 +93,7 @@ class Told:
                 "id": self.uuid,
                 "status": "queued",
                 "config": {"model": f"openai:{agent}"},
+                "created_at": story.at(),
                 "available_at": story.at(),
                 "lease_expires_at": None,
                 "started_at": None,

@@ -5,8 +5,8 @@
 
 The hosts are network namespaces: three with etcd, Patroni and PostgreSQL 15, one with haproxy, two
 with an API process and three with a worker. The load and the checker are those of `make chaos`. The
-program prints one row for each phase, and the violations of the checker. It needs root and packages
-of Debian 12. At the end, it removes everything that it has started.
+program prints one row for each phase, and the violations of each rule of the checker. It needs root
+and packages of Debian 12. At the end, and after Ctrl-C, it removes everything that it has started.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -24,9 +25,10 @@ import uvloop
 
 from tests.drill.cluster import missing
 from tests.drill.stage import Drill
-from tests.drill.table import judge
+from tests.drill.table import CHECKED, judge
 
 SHOWN_VIOLATIONS: Final = 20
+STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,24 @@ class Options:
 
 def main() -> None:
     options = _options()
+    _check_machine()
+    folder = options.keep or Path(tempfile.mkdtemp(prefix="runward-drill-"))
+    if folder.exists() and any(folder.iterdir()):
+        raise SystemExit(f"{folder} is not empty.")
+    drill = Drill(folder, options.runs, options.seed, synchronous=options.synchronous)
+    try:
+        uvloop.run(_play(drill))
+    except asyncio.CancelledError:
+        if options.keep is None:
+            shutil.rmtree(folder)
+        raise SystemExit("The drill was interrupted. Its hosts are removed.") from None
+    if not _report(drill):
+        raise SystemExit(f"\nFAILED. The evidence is in {folder}; seed {options.seed}.")
+    if options.keep is None:
+        shutil.rmtree(folder)
+
+
+def _check_machine() -> None:
     if os.geteuid() != 0:
         raise SystemExit("The drill needs root, because it creates network namespaces.")
     if packages := missing():
@@ -46,28 +66,36 @@ def main() -> None:
             "The drill needs packages of Debian 12: apt-get install --no-install-recommends "
             + " ".join(packages)
         )
-    folder = options.keep or Path(tempfile.mkdtemp(prefix="runward-drill-"))
-    if folder.exists() and any(folder.iterdir()):
-        raise SystemExit(f"{folder} is not empty.")
-    drill = Drill(folder, options.runs, options.seed, synchronous=options.synchronous)
-    uvloop.run(_play(drill))
-    table, broken = judge(folder, drill.phases, drill.outages)
-    print(f"\n{table}\n\n{len(broken)} violations of {drill.rules} rules")
+
+
+def _report(drill: Drill) -> bool:
+    """Print the table, the number of violations of each rule, and the first of them. Return whether
+    there are neither violations nor other problems."""
+    table, broken = judge(drill.folder, drill.phases, drill.outages)
+    counts = Counter(violation.rule for violation in broken)
+    print(f"\n{table}\n\n{len(broken)} violations of {len(CHECKED)} rules:")
+    for rule in CHECKED:
+        print(f"{counts[rule.__name__]:4}  {rule.__name__.replace('_', ' ')}")
     for violation in broken[:SHOWN_VIOLATIONS]:
         print(f"VIOLATION {violation.rule}\n  {violation.where}: {violation.what}")
     for problem in drill.problems:
         print(problem)
-    if broken or drill.problems:
-        raise SystemExit(f"\nFAILED. The evidence is in {folder}; seed {options.seed}.")
-    if options.keep is None:
-        shutil.rmtree(folder)
+    return not broken and not drill.problems
 
 
 async def _play(drill: Drill) -> None:
-    """Until the end, or until SIGTERM or Ctrl-C."""
+    """Until the end, or until Ctrl-C, SIGTERM or SIGHUP. A second signal does not interrupt the
+    removal of the hosts."""
     playing = asyncio.current_task()
     assert playing is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, playing.cancel)
+
+    def stop() -> None:
+        if not playing.cancelling():
+            print("Removing the hosts …", flush=True)
+            playing.cancel()
+
+    for number in STOPPING:
+        asyncio.get_running_loop().add_signal_handler(number, stop)
     await drill.play()
 
 

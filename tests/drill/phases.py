@@ -30,7 +30,7 @@ class Phase:
 
 class Phases:
     """`previous`: the PYTHONPATH of the previous version, if this clone has it. `outages`: when no
-    client could write to PostgreSQL."""
+    client could write to PostgreSQL. `problems`: faults that had no effect."""
 
     def __init__(
         self,
@@ -42,6 +42,7 @@ class Phases:
     ) -> None:
         self.last_fault_at = time.time()
         self.outages: list[tuple[float, float]] = []
+        self.problems: list[str] = []
         self._network = network
         self._cluster = cluster
         self._processes = processes
@@ -76,6 +77,7 @@ class Phases:
         primary = await self._cluster.primary()
         await self._network.power_off(primary)
         await self._cluster.write()
+        await self._expect_another(primary)
         await self._cluster.power_on(primary)
         await self._cluster.healthy()
 
@@ -84,6 +86,7 @@ class Phases:
         await self._network.cut(primary)
         await asyncio.sleep(AWAY_SECONDS)
         await self._cluster.write()
+        await self._expect_another(primary)
         await self._network.mend(primary)
         await self._cluster.healthy()
 
@@ -114,6 +117,10 @@ class Phases:
                 while not process.ready:
                     await asyncio.sleep(0.1)
                 self._record("terminate", process.name, at)
+
+    async def _expect_another(self, primary: str) -> None:
+        if await self._cluster.primary() == primary:
+            self.problems.append(f"{primary} is still the primary after its fault.")
 
     def _worker(self) -> Process:
         return next(one for one in self._processes.all if one.role == "worker")

@@ -11,9 +11,25 @@ from tests import checker
 from tests.checker.calls import a_plain_call_is_sent_at_most_once
 from tests.checker.history import ENDED, Evidence, time_of
 from tests.checker.loading import load
+from tests.checker.processes import (
+    connections_return_to_their_level,
+    every_stalled_process_ends,
+    memory_returns_to_its_level,
+    no_idle_process_spins,
+)
+from tests.checker.progress import a_stalled_worker_keeps_its_leases
 from tests.checker.runs import every_accepted_run_is_kept
 from tests.drill.phases import Phase
 
+WITHOUT_EVIDENCE: Final = (
+    a_stalled_worker_keeps_its_leases,
+    connections_return_to_their_level,
+    every_stalled_process_ends,
+    memory_returns_to_its_level,
+    no_idle_process_spins,
+)
+"""The drill blocks no event loop, and does not sample the processes."""
+CHECKED: Final = tuple(rule for rule in checker.RULES if rule not in WITHOUT_EVIDENCE)
 HEAD: Final = (
     *("phase", "seconds", "runs started", "completed", "failed", "other ends"),
     *("without PostgreSQL (s)", "longest gap without progress (s)"),
@@ -24,7 +40,7 @@ HEAD: Final = (
 def judge(
     folder: Path, phases: Sequence[Phase], outages: Sequence[tuple[float, float]]
 ) -> tuple[str, list[checker.Violation]]:
-    """Return the table as Markdown, and the violations of all rules of the checker."""
+    """Return the table as Markdown, and the violations of the rules in `CHECKED`."""
     evidence = load(folder)
     repeated = [
         _hit_at(evidence, where) for where, _ in a_plain_call_is_sent_at_most_once(evidence)
@@ -51,7 +67,7 @@ def judge(
             )
         )
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    return table, checker.broken(evidence)
+    return table, checker.broken(evidence, CHECKED)
 
 
 def _overlap(phase: Phase, began: float, ended: float) -> float:
