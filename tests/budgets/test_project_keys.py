@@ -1,5 +1,5 @@
-"""Every statement on the rows of runs compares the project. Otherwise, the tables could not be
-distributed by project: docs/explanation/scaling.md.
+"""Every statement of a run compares the project of each row that it reads or writes. Otherwise, the
+tables could not be distributed by project: docs/explanation/scaling.md.
 """
 
 import re
@@ -7,15 +7,23 @@ from typing import Final
 
 import pytest
 
+from runward.store.postgres.tables import metadata
 from runward.store.runs.queue import CLAIM
 from tests.budgets.measure import list_statements
 
-TABLES: Final = "runs|run_events|run_items|tool_calls|approvals|session_items"
+TABLES: Final = "|".join(
+    table.name
+    for table in metadata.tables.values()
+    if next(iter(table.primary_key)).name == "project_id"
+)
+"""The tables of projects."""
 ACROSS_PROJECTS: Final = {
     "FROM runs WHERE status = 'queued' AND available_at <= statement_timestamp()": (
         "A claim takes runs of all projects in turn."
     ),
-    "SELECT EXISTS (": "A sweep asks which kinds of rows are due in any project.",
+    "SELECT EXISTS (SELECT 1 FROM runs WHERE status = 'in_progress'": (
+        "A sweep asks which kinds of rows are due in any project."
+    ),
     "clock_timestamp() - (SELECT available_at FROM runs": "A gauge counts all queued runs.",
 }
 """A part of each statement that has no single project, and the reason."""
@@ -26,7 +34,8 @@ _REFERENCE: Final = re.compile(
 
 
 def list_references_without_project(sql: str) -> list[str]:
-    """Return the references to tables of runs whose project is not compared, or not inserted."""
+    """Return the references to tables in `TABLES` whose project is neither compared nor
+    inserted."""
     without: list[str] = []
     compared: dict[str, int] = {}
     for found in _REFERENCE.finditer(sql):
@@ -48,7 +57,7 @@ def list_references_without_project(sql: str) -> list[str]:
 @pytest.mark.timeout(120)
 def test_each_statement_of_a_run_compares_the_project(database_url: str) -> None:
     statements = list_statements(database_url)
-    assert sum(bool(_REFERENCE.search(sql)) for sql in statements) >= 7
+    assert sum(bool(_REFERENCE.search(sql)) for sql in statements) >= 10
     for sql in statements:
         without = list_references_without_project(sql)
         across = any(part in sql for part in ACROSS_PROJECTS)
@@ -71,6 +80,7 @@ def test_a_claim_is_listed_as_a_statement_across_projects() -> None:
             ["JOIN tool_calls c"],
         ),
         ("INSERT INTO run_events (run_id, seq) VALUES ($1, $2)", ["INTO run_events"]),
+        ("DELETE FROM idempotency_keys WHERE key = $1", ["FROM idempotency_keys"]),
         (
             "SELECT (SELECT 1 FROM runs r WHERE r.id = $2) FROM runs r WHERE r.project_id = $1",
             ["FROM runs r"],
