@@ -1,10 +1,11 @@
-"""The page for operators, on a server of its own: roles, a backup, and a restore to a moment."""
+"""The page for operators, on servers of its own: roles, backups, a restore, a migration, and a
+failover by hand."""
 
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from uuid import UUID
 
 import pytest
 from sqlalchemy import make_url
@@ -21,50 +22,91 @@ from tests.support.tools.server import Behaviour
 pytestmark = pytest.mark.timeout(180)
 MOMENT = "2026-11-24 03:00:00+00"
 """As the page writes the moment to which it restores."""
-AS_ACCOUNT = ("pg_basebackup", "cp", "touch", "pg_ctl")
+BACKUP = "base-20261124-000000"
+"""As the page names the base backup."""
+IN_RECOVERY = "SELECT pg_is_in_recovery()"
+AS_ACCOUNT = ("pg_basebackup", "pg_verifybackup", "pg_archivecleanup", "cp", "touch", "pg_ctl")
 
 
-def test_operations(own: Own, tmp_path: Path) -> None:
-    """A run whose tool call is in flight at the restored moment does not repeat its effect."""
+@dataclass
+class Machine:
+    """The servers of the page, and what its texts are here."""
+
+    primary: PostgresServer
+    restored: PostgresServer
+    standby: PostgresServer
+    replaced: dict[str, str]
+    env: dict[str, str]
+
+
+@pytest.fixture
+def machine(own: Own) -> Iterator[Machine]:
     programs = postgres_15()
-    with postgres(programs) as server, environment() as here:
-        folder = server.folder.parent
+    with postgres(programs) as primary:
+        folder = primary.folder.parent
         restored = PostgresServer(programs, folder)
         restored.data = folder / "restored"
+        standby = PostgresServer(programs, folder / "standby")
         replaced = {
             "--owner postgres --group postgres": _ownership(),
             "/var/backups/runward": str(folder / "backups"),
             "/var/lib/postgresql/15": str(folder),
+            BACKUP: BACKUP,
+            MOMENT: MOMENT,
         }
         env = {
             "PATH": os.pathsep.join([str(programs), str(Path(sys.executable).parent), _PATH]),
-            "ADMIN_URL": _url(server, ACCOUNT, "postgres"),
-            "OWNER_URL": _url(server, "runward_owner"),
+            "ADMIN_URL": _url(primary, ACCOUNT, "postgres"),
+            "OWNER_URL": _url(primary, "runward_owner"),
             "RESTORED_URL": _url(restored, "runward_app"),
+            "STANDBY_URL": _url(standby, ACCOUNT, "postgres"),
             "RUNWARD_SECRET_KEY": own.env["RUNWARD_SECRET_KEY"],
         }
         try:
-            with Story("docs/how-to/operations.md", own.client, tmp_path, replaced, env) as page:
-                page.run("\n".join(_functions(restored)))
-                page.sh()
-                page.sh()
-                page.sh()
-                page.sh()
-                server.stop()
-                server.start()
-                page.sh()
-                replaced[MOMENT], open_run, later_run = _work(here, server)
-                page.sh()
-                page.sh()
-                listed = page.sh()
-            assert f"{UUID(open_run.removeprefix('run_'))}" in listed
-            _continue(here, restored, open_run, later_run)
-        except AssertionError as error:
-            log = folder / "restored.log"
-            error.add_note(log.read_text("utf-8") if log.exists() else "The server has no log.")
-            raise
+            yield Machine(primary, restored, standby, replaced, env)
         finally:
             restored.stop()
+            standby.stop()
+
+
+def test_operations(own: Own, machine: Machine, tmp_path: Path) -> None:
+    """A run whose tool call is in flight at the restored moment does not repeat its effect. A copy
+    of the restored server is a standby until it is promoted."""
+    texts, log = machine.replaced, machine.restored.folder / "restored.log"
+    with (
+        environment() as here,
+        Story("docs/how-to/operations.md", own.client, tmp_path, texts, machine.env) as page,
+    ):
+        page.run("\n".join(_functions(machine.restored)))
+        for _ in ("path", "roles", "migration", "row-level security", "archive"):
+            page.sh()
+        page.not_run()
+        machine.primary.stop()
+        machine.primary.start()
+        texts[BACKUP] = Path(page.variable("backup")).name
+        page.sh()
+        texts[MOMENT], open_run, later_run = _work(here, machine.primary)
+        assert "last_archived_time" in page.sh()
+        page.not_run()
+        page.not_run()
+        machine.primary.stop()
+        page.sh()
+        try:
+            page.sh()
+        except AssertionError as error:
+            error.add_note(log.read_text("utf-8") if log.exists() else "The server has no log.")
+            raise
+        assert [line.split(",")[0] for line in page.sh().splitlines()[1:]] == [open_run]
+        machine.standby.copy_from(machine.restored)
+        machine.standby.start()
+        _continue(here, machine.restored, open_run, later_run)
+        page.run(f"OWNER_URL={_url(machine.restored, 'runward_owner')}")
+        page.sh()
+        page.not_run()
+        assert machine.standby.execute(IN_RECOVERY) == "t"
+        machine.restored.stop()
+        page.sh()
+        assert machine.standby.execute(IN_RECOVERY) == "f"
 
 
 def _work(here: Environment, server: PostgresServer) -> tuple[str, str, str]:
@@ -84,7 +126,6 @@ def _work(here: Environment, server: PostgresServer) -> tuple[str, str, str]:
         service.close()
     last = server.execute("SELECT pg_walfile_name(pg_switch_wal())")
     server.until(f"SELECT last_archived_wal >= '{last}' FROM pg_stat_archiver", "t")
-    server.stop()
     return moment, run, later
 
 

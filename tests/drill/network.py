@@ -30,7 +30,11 @@ class Network:
 
     async def open(self) -> None:
         if taken := await run("ip", "-4", "route", "show", f"{SUBNET}.0/24"):
-            raise SystemExit(f"Another network uses the addresses of the drill: {taken.strip()}")
+            raise SystemExit(
+                f"Another network uses the addresses of the drill: {taken.strip()}\nIf a drill was "
+                "killed, end the processes of its hosts (ip netns list, ip netns pids HOST), and "
+                "remove the hosts (ip netns del HOST) and the bridge (ip link del DEVICE)."
+            )
         await run("ip", "link", "add", PREFIX, "type", "bridge")
         self._bridges.append(PREFIX)
         await run("ip", "addr", "add", f"{HERE}/24", "dev", PREFIX)

@@ -177,6 +177,7 @@ class Drill:
                 )
             stack.push_async_callback(stop, clients)
             watching = asyncio.create_task(phases.watch())
+            stack.callback(watching.cancel)
             await self._play_phases(phases, clients)
             if code := await clients.wait():
                 self.problems.append(f"The clients ended with {code}. See output/clients.log")
