@@ -95,6 +95,8 @@ async def _play(drill: Drill) -> None:
             playing.cancel()
 
     for number in STOPPING:
+        if signal.getsignal(number) is signal.SIG_IGN:  # nohup ignores SIGHUP
+            continue
         asyncio.get_running_loop().add_signal_handler(number, stop)
     await drill.play()
 
