@@ -24,6 +24,8 @@ MOMENT = "2026-11-24 03:00:00+00"
 """As the page writes the moment to which it restores."""
 BACKUP = "base-20261124-000000"
 """As the page names the base backup."""
+SYNCHRONOUS = "ALTER SYSTEM SET synchronous_standby_names = '*'"
+"""Applies to servers that are started with a copy of the configuration."""
 IN_RECOVERY = "SELECT pg_is_in_recovery()"
 AS_ACCOUNT = ("pg_basebackup", "pg_verifybackup", "pg_archivecleanup", "cp", "touch", "pg_ctl")
 
@@ -83,6 +85,7 @@ def test_operations(own: Own, machine: Machine, tmp_path: Path) -> None:
         page.not_run()
         machine.primary.stop()
         machine.primary.start()
+        machine.primary.execute(SYNCHRONOUS)
         texts[BACKUP] = Path(page.variable("backup")).name
         page.sh()
         texts[MOMENT], open_run, later_run = _work(here, machine.primary)
@@ -97,6 +100,8 @@ def test_operations(own: Own, machine: Machine, tmp_path: Path) -> None:
             error.add_note(log.read_text("utf-8") if log.exists() else "The server has no log.")
             raise
         assert [line.split(",")[0] for line in page.sh().splitlines()[1:]] == [open_run]
+        machine.restored.execute("CREATE TABLE a_commit ()")
+        machine.restored.execute(SYNCHRONOUS)
         machine.standby.copy_from(machine.restored)
         machine.standby.start()
         _continue(here, machine.restored, open_run, later_run)
@@ -107,6 +112,7 @@ def test_operations(own: Own, machine: Machine, tmp_path: Path) -> None:
         machine.restored.stop()
         page.sh()
         assert machine.standby.execute(IN_RECOVERY) == "f"
+        machine.standby.execute("DROP TABLE a_commit")
 
 
 def _work(here: Environment, server: PostgresServer) -> tuple[str, str, str]:
