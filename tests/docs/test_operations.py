@@ -80,8 +80,11 @@ def test_operations(own: Own, machine: Machine, tmp_path: Path) -> None:
         Story("docs/how-to/operations.md", own.client, tmp_path, texts, machine.env) as page,
     ):
         page.run("\n".join(_functions(machine.restored)))
-        for _ in ("path", "roles", "migration", "row-level security", "archive"):
-            page.sh()
+        for _ in ("path", "roles", "migration", "row-level security", "without it"):
+            shown = page.sh()
+        assert "Row-level security is disabled." in shown
+        page.run('DATABASE_URL="$OWNER_URL" python -m runward row-level-security enable')
+        page.sh()
         page.not_run()
         machine.primary.stop()
         machine.primary.start()
