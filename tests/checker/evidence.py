@@ -27,12 +27,14 @@ from typing import IO, Any, Literal, Self, TypeVar, cast
 
 T = TypeVar("T")
 HEAD_CHARACTERS = 400
+NETWORK = "network"
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One fault. `kind`: `kill`, `freeze`, `stall`, `terminate`, `restart_postgres`, `end_backend`,
-    `freeze_relay`, `cut_relay`. `until`: when it was over, `None` for one that has no duration."""
+    `freeze_relay`, `cut_relay`. `until`: when it was over, `None` for one that has no duration.
+    `detail` is NETWORK if only the network of a frozen process was cut."""
 
     at: float
     kind: str

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from tests.checker.evidence import (
+    NETWORK,
     CallbackSent,
     Exchange,
     Fault,
@@ -146,7 +147,7 @@ class Evidence:
     def was_frozen(self, since: float, at: float) -> bool:
         """Whether a process that was authorized at `since` may have been frozen until `at`."""
         return any(
-            since <= (fault.until or fault.at) and fault.at <= at <= _end(fault) + self.lag_seconds
+            since <= _end(fault) and fault.at <= at <= _last_arrival(fault) + self.lag_seconds
             for fault in self.faults
             if fault.kind == "freeze"
         )
@@ -154,6 +155,13 @@ class Evidence:
 
 def _end(fault: Fault) -> float:
     return fault.at if fault.until is None else fault.until
+
+
+def _last_arrival(fault: Fault) -> float:
+    """When the last of the requests arrives that a frozen process has sent. If its network was cut,
+    TCP sends them again at intervals that double: the last interval is as long as the cut."""
+    end = _end(fault)
+    return 2 * end - fault.at if fault.detail == NETWORK else end
 
 
 @dataclass(frozen=True, slots=True)

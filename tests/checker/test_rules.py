@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.checker import Evidence, Reader, broken
+from tests.checker.evidence import NETWORK, Fault
 from tests.checker.history import CLOSING, Event
 from tests.support.tools.hits import Hit
 
@@ -208,3 +209,12 @@ def test_a_waiting_run_has_not_ended_and_need_not() -> None:
 
 def test_closing_events_are_those_that_the_api_documents() -> None:
     assert len(CLOSING) == 6
+
+
+def test_requests_can_arrive_for_as_long_as_the_network_was_cut() -> None:
+    frozen = Fault(START, "freeze", "worker-0", START + 12)
+    cut = replace(frozen, detail=NETWORK)
+    assert Evidence(faults=[cut]).was_frozen(START + 5, START + 23)
+    assert not Evidence(faults=[frozen]).was_frozen(START + 5, START + 23)
+    assert not Evidence(faults=[cut]).was_frozen(START + 5, START + 25)
+    assert not Evidence(faults=[cut]).was_frozen(START + 13, START + 14)

@@ -48,10 +48,11 @@ def main() -> None:
     drill = Drill(folder, options.runs, options.seed, synchronous=options.synchronous)
     try:
         uvloop.run(_play(drill))
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, SystemExit) as end:
         if options.keep is None:
             shutil.rmtree(folder)
-        raise SystemExit("The drill was interrupted. Its hosts are removed.") from None
+        interrupted = SystemExit("The drill was interrupted. Its hosts are removed.")
+        raise end if isinstance(end, SystemExit) else interrupted from None
     if not _report(drill):
         raise SystemExit(f"\nFAILED. The evidence is in {folder}; seed {options.seed}.")
     if options.keep is None:

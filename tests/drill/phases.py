@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tests.chaos.processes import Process, Processes
-from tests.checker.evidence import Fault, Log
+from tests.checker.evidence import NETWORK, Fault, Log
 from tests.drill.cluster import Cluster
 from tests.drill.network import Network
 
@@ -96,7 +96,7 @@ class Phases:
         await self._network.cut(worker.name)
         await asyncio.sleep(CUT_SECONDS)
         await self._network.mend(worker.name)
-        self._record("freeze", worker.name, at)
+        self._record("freeze", worker.name, at, NETWORK)
         self._record("freeze_relay", worker.name, at)
 
     async def _slow_worker(self) -> None:
@@ -125,6 +125,6 @@ class Phases:
     def _worker(self) -> Process:
         return next(one for one in self._processes.all if one.role == "worker")
 
-    def _record(self, kind: str, target: str, at: float) -> None:
+    def _record(self, kind: str, target: str, at: float, detail: str | None = None) -> None:
         self.last_fault_at = time.time()
-        self._faults.write(Fault(at, kind, target, self.last_fault_at))
+        self._faults.write(Fault(at, kind, target, self.last_fault_at, detail))

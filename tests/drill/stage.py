@@ -215,7 +215,9 @@ class Drill:
                 await asyncio.sleep(POLLING_SECONDS / 4)
             if clients.returncode is not None:
                 log = self.folder / "output" / "clients.log"
-                self.problems.append(f"The load ended in the phase: {name}. See {log}")
+                self.problems.append(
+                    f"The load ended in the phase: {name}. Use more --runs, or see {log}"
+                )
             self.phases.append(Phase(name, began, time.time()))
 
 
