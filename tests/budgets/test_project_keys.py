@@ -25,6 +25,9 @@ ACROSS_PROJECTS: Final = {
         "A sweep asks which kinds of rows are due in any project."
     ),
     "clock_timestamp() - (SELECT available_at FROM runs": "A gauge counts all queued runs.",
+    "WHERE ctid = ANY(ARRAY(SELECT ctid FROM": (
+        "Every ten minutes, a worker deletes old rows of all projects."
+    ),
 }
 """A part of each statement that has no single project, and the reason."""
 _REFERENCE: Final = re.compile(
