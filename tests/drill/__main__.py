@@ -1,7 +1,7 @@
 """Run the service on several hosts against PostgreSQL with automatic failover, while hosts fail.
 
     make drill
-    python -m tests.drill --runs 1300 --keep DIR
+    python -m tests.drill --runs 1800 --keep DIR
 
 The hosts are network namespaces: three with etcd, Patroni and PostgreSQL 15, one with haproxy, two
 with an API process and three with a worker. The load and the checker are those of `make chaos`. The
@@ -104,7 +104,7 @@ async def _play(drill: Drill) -> None:
 
 def _options() -> Options:
     parser = argparse.ArgumentParser(prog="python -m tests.drill", description=__doc__)
-    parser.add_argument("--runs", type=int, default=1300, help="how many (%(default)s)")
+    parser.add_argument("--runs", type=int, default=1800, help="how many (%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of the load (%(default)s)")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the evidence there")
     parser.add_argument(
