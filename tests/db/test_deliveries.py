@@ -8,33 +8,37 @@ from uuid import UUID
 import pytest
 from sqlalchemy import text
 
+from runward.domain.ids import ProjectId
 from runward.domain.json import compact
-from runward.domain.run.notifications import MAX_ATTEMPTS, DisabledReason
+from runward.domain.run.config import AgentConfig, add_webhook
+from runward.domain.run.notifications import MAX_ATTEMPTS, DisabledReason, RunWebhook
 from runward.domain.run.status import Move
+from runward.store.postgres.db import mint
 from runward.store.runs import erasure
 from runward.store.runs.gate import Ending
 from runward.store.webhooks import deliveries, endpoints, outbox
-from runward.store.webhooks.deliveries import Attempt, ClaimedDelivery
+from runward.store.webhooks.deliveries import Attempt, ClaimedDelivery, ClaimLimit
 from runward.store.webhooks.endpoints import StoredEndpoint
-from tests.db.store import PROJECT, Store, step
+from tests.db.store import MODEL, PROJECT, Store, new_run, step
 from tests.db.test_outside import clean, reaper
 from tests.db.test_project_log import pass_horizon
 
 MANY = 100
+UNLIMITED = ClaimLimit(MANY, {})
 
 
 async def add_endpoint(
-    store: Store, *events: str, url: str = "https://a.example"
+    store: Store, *events: str, project_id: ProjectId = PROJECT
 ) -> StoredEndpoint:
     fields: dict[str, Any] = {
-        "url": url,
+        "url": "https://a.example",
         "description": "",
         "events": events or ("*",),
         "include": (),
         "enabled": True,
     }
     async with store.pool.begin() as tx:
-        return await endpoints.add_endpoint(tx, store.vault, PROJECT, fields, "whsec_AAAA")
+        return await endpoints.add_endpoint(tx, store.vault, project_id, fields, "whsec_AAAA")
 
 
 async def enqueue(store: Store) -> int:
@@ -48,12 +52,15 @@ async def due(store: Store) -> bool:
 
 
 async def claim(
-    store: Store, count: int = MANY, per_target: int = MANY, **free: Any
+    store: Store,
+    count: int = MANY,
+    *,
+    per_target: ClaimLimit = UNLIMITED,
+    per_project: ClaimLimit = UNLIMITED,
+    lease: timedelta = deliveries.LEASE,
 ) -> list[ClaimedDelivery]:
     async with store.autocommit.connect() as tx:
-        return await deliveries.claim_deliveries(
-            tx, count, per_target, free.get("free", {}), free.get("lease", deliveries.LEASE)
-        )
+        return await deliveries.claim_deliveries(tx, count, per_target, per_project, lease)
 
 
 def attempt(status: int | None) -> Attempt:
@@ -207,10 +214,27 @@ async def test_a_claim_takes_few_deliveries_of_each_target(store: Store) -> None
     state = await store.leased()
     await store.committed(step(state, *["run.waiting"] * 20))
     await enqueue(store)
-    targets = [one.delivery.target for one in await claim(store, per_target=3)]
+    limit = ClaimLimit(3, {})
+    targets = [one.delivery.target for one in await claim(store, per_target=limit)]
     assert sorted(targets) == sorted([first.id] * 3 + [second.id] * 3)
-    targets = [one.delivery.target for one in await claim(store, 4, 3, free={first.id: 0})]
+    limit = ClaimLimit(3, {first.id: 0})
+    targets = [one.delivery.target for one in await claim(store, 4, per_target=limit)]
     assert targets == [second.id] * 3
+
+
+async def test_a_project_with_many_targets_leaves_room_for_the_others(store: Store) -> None:
+    project_id = ProjectId(mint())
+    await store.sql("INSERT INTO projects (id, name) VALUES (:id, 'other')", id=project_id)
+    flooding = [(await add_endpoint(store)).id for _ in range(9)]
+    single = [(await add_endpoint(store, project_id=project_id)).id]
+    async with store.pool.begin() as tx:
+        for owner, ids in ((PROJECT, flooding * 2), (project_id, single)):
+            await outbox.enqueue_notification(tx, owner, ids, "webhook_endpoint.test", {})
+    limit = ClaimLimit(4, {PROJECT: 3})
+    claimed = await claim(store, 2, per_project=limit)
+    assert {one.delivery.project_id for one in claimed} == {PROJECT, project_id}
+    assert len(await claim(store, per_project=limit)) == 3
+    assert await claim(store, per_project=ClaimLimit(4, {PROJECT: 0})) == []
 
 
 async def test_a_delivery_whose_worker_was_lost_is_claimed_again(store: Store) -> None:
@@ -228,6 +252,20 @@ async def test_a_delivery_whose_worker_was_lost_is_claimed_again(store: Store) -
         assert await deliveries.record_success(tx, second.delivery, attempt(200))
     [row] = await stored(store)
     assert (row.status, len(row.attempts)) == ("delivered", 1)
+
+
+@pytest.mark.parametrize(("most", "expected"), [(1024, 2), (1, 1)])
+async def test_the_webhooks_of_runs_have_a_target_for_each_host_up_to_a_maximum(
+    store: Store, monkeypatch: pytest.MonkeyPatch, most: int, expected: int
+) -> None:
+    monkeypatch.setattr(outbox, "MAX_TARGETS", most)
+    async with store.pool.begin() as tx:
+        await endpoints.add_cursor(tx, PROJECT)
+    for url in ("https://a.example/1", "https://a.example/2", "https://b.example"):
+        config = add_webhook(AgentConfig(model=MODEL), RunWebhook(url=url))
+        await store.acceptor.write([new_run(config)])
+    assert await enqueue(store) == 3
+    assert len({row.target for row in await stored(store)}) == expected
 
 
 async def test_attempts_follow_the_schedule_for_three_days(store: Store) -> None:

@@ -18,11 +18,13 @@ from sqlalchemy import event, text
 from runward.domain.ids import RunId, SessionId
 from runward.domain.retention import DataClass, RetentionLimits
 from runward.domain.run.config import AgentConfig
+from runward.domain.run.notifications import DeliveryStatus
 from runward.domain.run.state import CallPhase, RunState
 from runward.domain.run.status import RunStatus
 from runward.store.access import keys
 from runward.store.live import events
 from runward.store.live.family_events import read_family_after
+from runward.store.live.project_log import LogPosition, read_log
 from runward.store.postgres.db import Tx, mint
 from runward.store.postgres.engine import AsyncEngine
 from runward.store.postgres.held_connection import FrequentStatement, HeldConnection
@@ -43,6 +45,8 @@ from runward.store.runs.search import RunFilter, search_runs
 from runward.store.runs.sweep import HeldLease
 from runward.store.runs.writers import AcceptWriter
 from runward.store.schedules import schedules, slots
+from runward.store.webhooks import deliveries, endpoints, outbox
+from runward.store.webhooks.deliveries import ClaimLimit
 from tests.db.store import APPROVER, LEASE, MODEL, PROJECT, Store, new_run, pay, step
 
 SEED: Final = """
@@ -102,6 +106,14 @@ INSERT INTO runs (project_id, id, status, config, available_at, priority)
 SELECT CAST(:project_id AS uuid), gen_random_uuid(), 'queued', '{}',
   clock_timestamp() + CASE WHEN CAST(:later AS bool) THEN 1 ELSE -1 END * interval '1 h', n % 2
 FROM generate_series(1, CAST(:runs AS int)) n"""
+DELIVERIES: Final = """
+INSERT INTO webhook_deliveries (project_id, id, url, target, message_id, type, run_id, seq, status,
+  next_attempt_at, ended_at)
+SELECT CAST(:project_id AS uuid), gen_random_uuid(), 'https://a.example',
+  md5((n % CAST(:targets AS int))::text)::uuid, 'evt_' || n, 'x', gen_random_uuid(), 1, s.status,
+  CASE WHEN s.status = 'pending' THEN now() END, CASE WHEN s.status <> 'pending' THEN now() END
+FROM generate_series(1, CAST(:count AS int)) n, LATERAL (SELECT CASE
+  WHEN n % CAST(:pending AS int) = 0 THEN 'pending' ELSE 'delivered' END AS status) s"""
 FOREIGN_KEYS: Final = """
 SELECT set_config('session_replication_role', :role, false)
 WHERE current_setting('is_superuser') = 'on'"""
@@ -117,6 +129,7 @@ LARGE: Final = frozenset(
         "api_keys",
         "schedules",
         "schedule_slots",
+        "webhook_deliveries",
     }
 )
 WHICH_RUNS: Final = (
@@ -141,11 +154,13 @@ READ_WHOLE: Final = frozenset(
         "approvals_expiry",
         "runs_schedule_waiting",
         "schedules_project_due",
+        "webhook_deliveries_due",
+        "webhook_deliveries_next_attempt",
     }
 )
 """Partial indexes that a sweep or a scrape may read from end to end: the queue, what is worked on,
-open child runs, pending approvals, and waiting runs of schedules. Of the projects with schedules, a
-claim reads the first."""
+open child runs, pending approvals, and waiting runs of schedules. Of the projects with schedules
+and of the targets of deliveries, a claim reads the first."""
 
 
 @dataclass
@@ -189,6 +204,8 @@ async def seed(store: Store, *, runs: int = 100_000) -> None:
                 await tx.execute(
                     text(statement.replace(":p", f"'{PROJECT}'").replace("100000", str(runs)))
                 )
+        values = {"project_id": PROJECT, "count": 20_000, "targets": 50, "pending": 50}
+        await tx.execute(text(DELIVERIES), values)
         await tx.execute(text(FOREIGN_KEYS), {"role": "origin"})
         await tx.execute(text("ANALYZE"))
 
@@ -233,6 +250,16 @@ async def claim_slots(tx: Tx) -> None:
         await slots.list_open_runs(tx, due, 100)
 
 
+async def claim_deliveries(tx: Tx) -> None:
+    await tx.execute(text(deliveries.DUE))
+    await endpoints.add_cursor(tx, PROJECT)
+    await outbox.list_due(tx, 10)
+    await outbox.enqueue_events(tx, PROJECT)
+    limit = ClaimLimit(4, {PROJECT: 2})
+    await deliveries.claim_deliveries(tx, 16, limit, limit)
+    await deliveries.redeliver(tx, PROJECT, mint())
+
+
 async def list_erasures(tx: Tx) -> object:
     return await erasure.list_due(tx, sweep.BATCH)
 
@@ -249,6 +276,7 @@ async def sweeps(store: Store, sent: Sent) -> None:
         list_erasures,
         sweep.delete_expired_idempotency_keys,
         claim_slots,
+        claim_deliveries,
         slots.delete_old,
         slots.wake_waiting,
     ):
@@ -311,19 +339,18 @@ async def people(store: Store, sent: Sent) -> None:
 async def reads(tx: Tx, sent: Sent, states: list[RunState]) -> None:
     run = states[0].id
     several = [RunId(state.id) for state in states[:20]]
-    sent.by = "load"
+    sent.by = "load and follow"
     await queries.load(tx, PROJECT, run)
-    sent.by = "events after"
     await events.read_after(tx, PROJECT, run, 1, 100)
-    sent.by = "page of events"
+    sent.by = "pages of events"
+    await read_log(tx, PROJECT, LogPosition(7, run, 1), 100)
     await events.read_page(tx, PROJECT, run, 1, 100)
     sent.by = "events of a family"
     await read_family_after(tx, PROJECT, run, {run: 1}, datetime(2000, 1, 1, tzinfo=UTC), 100)
     sent.by = "last sequences"
     await events.last_sequences(tx, [(PROJECT, one) for one in several])
-    sent.by = "status"
+    sent.by = "run and status"
     await views.get_status(tx, PROJECT, run)
-    sent.by = "run"
     await views.get_run(tx, PROJECT, run)
     sent.by = "calls"
     await views.list_calls(tx, PROJECT, run)
@@ -350,8 +377,18 @@ async def reads(tx: Tx, sent: Sent, states: list[RunState]) -> None:
             await search_runs(tx, PROJECT, RunFilter(parent=run), **page)
             await search_runs(tx, PROJECT, RunFilter(parent=run, text="x"), **page)
             await schedules.list_schedules(tx, PROJECT, **page)
+            await list_deliveries(tx, sent, run, page)
             sent.by = f"calls of a tool {page}"
             await tool_history.list_past_calls(tx, PROJECT, "pay", **page)
+
+
+async def list_deliveries(tx: Tx, sent: Sent, run: RunId, page: dict[str, Any]) -> None:
+    sent.by = f"deliveries {page}"
+    filters: list[dict[str, Any]] = [{"run_id": run}, {"endpoint_id": mint()}]
+    filters += [{"status": one} for one in (None, *DeliveryStatus)]
+    nothing: dict[str, Any] = dict.fromkeys(("run_id", "endpoint_id", "status"))
+    for one in filters:
+        await deliveries.list_deliveries(tx, PROJECT, **nothing | one | page)
 
 
 def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -432,15 +469,40 @@ async def test_a_claim_reads_as_many_rows_of_a_long_queue_as_of_a_short_one(
     async with store.autocommit.connect() as tx:
         values = queue.claim_values(2, LEASE, None, queue.NO_TURN)
         [[explained]] = (await tx.execute(claim, values)).scalars()
-    assert 2 <= count_rows_read(explained["Plan"]) <= 30
+    assert 2 <= count_rows_read(explained["Plan"], "runs") <= 30
 
 
-def count_rows_read(plan: dict[str, Any]) -> float:
-    """The rows that the plan reads of runs and of its indexes."""
+@pytest.mark.parametrize("analyze", ["before", "after"])
+async def test_a_claim_of_deliveries_reads_few_rows_of_a_long_backlog(
+    store: Store, analyze: str
+) -> None:
+    """Of each of 20 targets, a claim reads the first delivery and up to 8 that are due."""
+    if analyze == "before":
+        await store.sql("VACUUM ANALYZE webhook_deliveries")
+    await store.sql(DELIVERIES, project_id=PROJECT, count=10_000, targets=20, pending=1)
+    if analyze == "after":
+        await store.sql("ANALYZE webhook_deliveries")
+    sent = Sent()
+    with sent.of(store.pool):
+        async with store.autocommit.connect() as tx:
+            limit = ClaimLimit(64, {})
+            claimed = await deliveries.claim_deliveries(tx, 128, ClaimLimit(8, {}), limit)
+    assert len(claimed) == 64
+    [(statement, (_, values))] = sent.statements.items()
+    async with store.autocommit.connect() as tx:
+        connection: Any = (await tx.get_raw_connection()).driver_connection
+        [[[explained]]] = await connection.fetch(
+            f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", *values
+        )
+    assert count_rows_read(explained["Plan"], "webhook_deliveries") <= 400
+
+
+def count_rows_read(plan: dict[str, Any], relation: str) -> float:
+    """The rows that the plan reads of the relation and of its indexes."""
     return sum(
         (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"]
         for node in nodes(plan)
-        if node.get("Relation Name") == "runs" and "Scan" in node["Node Type"]
+        if node.get("Relation Name") == relation and "Scan" in node["Node Type"]
     )
 
 

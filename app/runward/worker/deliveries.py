@@ -21,7 +21,7 @@ from runward.store.access.vault import SecretUnreadableError
 from runward.store.postgres.db import DATABASE_ERRORS, is_outage, log_fields
 from runward.store.postgres.project_scope import restrict_to
 from runward.store.webhooks import deliveries
-from runward.store.webhooks.deliveries import Attempt, ClaimedDelivery, Delivery
+from runward.store.webhooks.deliveries import Attempt, ClaimedDelivery, ClaimLimit, Delivery
 from runward.tools.signing import SignedPostClient
 from runward.tools.webhook.response import read_retry_after
 
@@ -32,6 +32,8 @@ MAX_AT_ONCE: Final = 128
 MAX_PER_TARGET: Final = 8
 """Maximum number of concurrent requests of one worker to one endpoint. If the last request to the
 endpoint failed, the maximum is 1."""
+MAX_PER_PROJECT: Final = 64
+"""Maximum number of concurrent requests of one worker to all endpoints of one project."""
 MAX_FAILING: Final = 10_000
 """Maximum number of endpoints whose last failure is remembered."""
 TIMEOUT_SECONDS: Final = 15.0
@@ -51,7 +53,8 @@ class DeliveryWorker:
         self._tracing = tracing
         self._due = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._running: Counter[UUID] = Counter()
+        self._of_targets: Counter[UUID] = Counter()
+        self._of_projects: Counter[UUID] = Counter()
         self._failing: OrderedDict[UUID, None] = OrderedDict()
 
     def wake(self) -> None:
@@ -87,20 +90,32 @@ class DeliveryWorker:
             return False
         async with self._storage.connect() as tx:
             claimed = await deliveries.claim_deliveries(
-                tx, room, MAX_PER_TARGET, self._count_free()
+                tx, room, self._limit_targets(), self._limit_projects()
             )
         for one in claimed:
-            self._running[one.delivery.target] += 1
+            self._count(one.delivery, 1)
             task = asyncio.create_task(self._deliver(one), name=f"delivery {one.delivery.id}")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return bool(claimed)
 
-    def _count_free(self) -> dict[UUID, int]:
-        """Return how many more requests may start, for each endpoint with a request in flight or a
-        failed request."""
-        limits = {one: MAX_PER_TARGET for one in self._running} | dict.fromkeys(self._failing, 1)
-        return {one: max(0, limit - self._running[one]) for one, limit in limits.items()}
+    def _count(self, delivery: Delivery, change: int) -> None:
+        for running, one in (
+            (self._of_targets, delivery.target),
+            (self._of_projects, delivery.project_id),
+        ):
+            running[one] += change
+            if not running[one]:
+                del running[one]
+
+    def _limit_targets(self) -> ClaimLimit:
+        limits = dict.fromkeys(self._of_targets, MAX_PER_TARGET) | dict.fromkeys(self._failing, 1)
+        free = {one: max(0, limit - self._of_targets[one]) for one, limit in limits.items()}
+        return ClaimLimit(MAX_PER_TARGET, free)
+
+    def _limit_projects(self) -> ClaimLimit:
+        free = {one: MAX_PER_PROJECT - count for one, count in self._of_projects.items()}
+        return ClaimLimit(MAX_PER_PROJECT, free)
 
     async def _deliver(self, claimed: ClaimedDelivery) -> None:
         delivery = claimed.delivery
@@ -119,9 +134,7 @@ class DeliveryWorker:
         except Exception:
             log.exception("delivery_failed")
         finally:
-            self._running[delivery.target] -= 1
-            if not self._running[delivery.target]:
-                del self._running[delivery.target]
+            self._count(delivery, -1)
             self.wake()
 
     async def _attempt(self, claimed: ClaimedDelivery) -> None:

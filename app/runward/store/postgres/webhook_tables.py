@@ -107,6 +107,16 @@ webhook_deliveries = Table(
     partial_index(
         "webhook_deliveries_due", "target", "next_attempt_at", where="status = 'pending'"
     ),
-    partial_index("webhook_deliveries_next", "next_attempt_at", where="status = 'pending'"),
+    partial_index(
+        "webhook_deliveries_next_attempt",
+        "next_attempt_at",
+        where="status = 'pending' AND next_attempt_at < 'infinity'",
+    ),
     Index("webhook_deliveries_created", "project_id", "created_at"),
+    partial_index(
+        "webhook_deliveries_unsuccessful",
+        "project_id",
+        "id",
+        where="ended_at IS NULL OR status = 'failed'",
+    ),
 )

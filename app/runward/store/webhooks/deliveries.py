@@ -39,7 +39,7 @@ MAX_RECORDED: Final = 20
 
 DUE: Final = (
     "SELECT 1 FROM webhook_deliveries WHERE status = 'pending'"
-    " AND next_attempt_at <= statement_timestamp()"
+    " AND next_attempt_at <= statement_timestamp() AND next_attempt_at < 'infinity'"
 )
 _JOINS: Final = """
   LEFT JOIN run_events e ON e.project_id = d.project_id AND e.run_id = d.run_id AND e.seq = d.seq
@@ -51,27 +51,43 @@ _COLUMNS: Final = """
   coalesce(w.include, d.include) AS include, e.type AS event_type,
   CAST(e.data AS text) AS event_data, e.created_at AS event_at"""
 # `targets` reads one row of the index for each target, so that the number of deliveries that wait
-# for a target does not matter.
+# for a target does not matter. `due` prefers projects with few requests in flight. `targets` and
+# `found` have no condition that another partial index requires. With old statistics, PostgreSQL
+# would use that index and read all pending deliveries for each target.
 _CLAIM: Final = text(
     f"""
 WITH RECURSIVE targets AS (
-  (SELECT target FROM webhook_deliveries WHERE status = 'pending' ORDER BY target LIMIT 1)
+  (SELECT target, project_id FROM webhook_deliveries WHERE status = 'pending'
+   ORDER BY target LIMIT 1)
   UNION ALL
-  SELECT (SELECT d.target FROM webhook_deliveries d
-    WHERE d.status = 'pending' AND d.target > t.target ORDER BY d.target LIMIT 1)
-  FROM targets t WHERE t.target IS NOT NULL
-), due AS MATERIALIZED (
-  SELECT d.project_id, d.id FROM targets t
-  LEFT JOIN unnest(CAST(:targets AS uuid[]), CAST(:free AS int[])) AS f(target, free)
+  SELECT d.target, d.project_id FROM targets t CROSS JOIN LATERAL (
+    SELECT d.target, d.project_id FROM webhook_deliveries d
+    WHERE d.status = 'pending' AND d.target > t.target ORDER BY d.target LIMIT 1) AS d
+), found AS MATERIALIZED (
+  SELECT d.*, p.free,
+    row_number() OVER (PARTITION BY d.project_id ORDER BY d.next_attempt_at) AS number
+  FROM targets t
+  LEFT JOIN unnest(CAST(:targets AS uuid[]), CAST(:free_of_targets AS int[])) AS f(target, free)
     ON f.target = t.target
+  LEFT JOIN unnest(CAST(:projects AS uuid[]), CAST(:free_of_projects AS int[])) AS g(id, free)
+    ON g.id = t.project_id
+  CROSS JOIN LATERAL (SELECT coalesce(g.free, CAST(:per_project AS int)) AS free) AS p
   CROSS JOIN LATERAL (
     SELECT d.project_id, d.id, d.next_attempt_at FROM webhook_deliveries d
     WHERE d.target = t.target AND d.status = 'pending'
-      AND d.next_attempt_at <= statement_timestamp()
-    ORDER BY d.next_attempt_at LIMIT coalesce(f.free, CAST(:per_target AS int))
-    FOR UPDATE SKIP LOCKED
+    ORDER BY d.next_attempt_at LIMIT least(coalesce(f.free, CAST(:per_target AS int)), p.free)
   ) AS d
-  ORDER BY d.next_attempt_at LIMIT CAST(:count AS int)
+  WHERE d.next_attempt_at <= statement_timestamp()
+), due AS MATERIALIZED (
+  SELECT w.* FROM (
+    SELECT project_id, id FROM found WHERE number <= free
+    ORDER BY number - free, next_attempt_at LIMIT CAST(:count AS int)
+  ) AS f CROSS JOIN LATERAL (
+    SELECT w.project_id, w.id FROM webhook_deliveries w
+    WHERE w.project_id = f.project_id AND w.id = f.id AND w.status = 'pending'
+      AND w.next_attempt_at <= statement_timestamp()
+    FOR UPDATE SKIP LOCKED
+  ) AS w
 ), d AS (
   UPDATE webhook_deliveries d SET claims = d.claims + 1,
     next_attempt_at = clock_timestamp() + CAST(:lease AS interval)
@@ -109,6 +125,12 @@ _FAIL: Final = text(
 _GET: Final = (
     f"SELECT {_COLUMNS} FROM webhook_deliveries d {_JOINS} WHERE d.project_id = :project_id"
 )
+_HAS_STATUS: Final[Mapping[DeliveryStatus, str]] = {
+    DeliveryStatus.PENDING: "d.ended_at IS NULL",
+    DeliveryStatus.DELIVERED: "d.status = 'delivered'",
+    DeliveryStatus.FAILED: "d.status = 'failed'",
+}
+"""The conditions of the partial index of deliveries that were not successful."""
 _REDELIVER: Final = text(
     "UPDATE webhook_deliveries SET status = 'pending', attempt = 0, ended_at = NULL,"
     " next_attempt_at = clock_timestamp() WHERE project_id = :project_id AND id = :id"
@@ -156,6 +178,15 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimLimit:
+    """The maximum number of deliveries of each target or project. `free` replaces it for single
+    targets or projects."""
+
+    default: int
+    free: Mapping[UUID, int]
+
+
+@dataclass(frozen=True, slots=True)
 class ClaimedDelivery:
     """A delivery to send. `sealed_secrets`: the secrets of its endpoint, newest first. None: the
     project's signing secret signs it. `claim`: the last claim of its run, if it has one."""
@@ -177,15 +208,18 @@ class ClaimedDelivery:
 
 
 async def claim_deliveries(
-    tx: Tx, count: int, per_target: int, free: Mapping[UUID, int], lease: timedelta = LEASE
+    tx: Tx, count: int, per_target: ClaimLimit, per_project: ClaimLimit, lease: timedelta = LEASE
 ) -> list[ClaimedDelivery]:
-    """Claim up to `count` deliveries that are due, oldest first. `per_target`: the maximum number
-    for one target. `free`: another maximum for single targets."""
+    """Claim up to `count` deliveries that are due. Each target and each project gives the ones that
+    are due longest."""
     values = {
         "count": count,
-        "per_target": per_target,
-        "targets": list(free),
-        "free": list(free.values()),
+        "per_target": per_target.default,
+        "targets": list(per_target.free),
+        "free_of_targets": list(per_target.free.values()),
+        "per_project": per_project.default,
+        "projects": list(per_project.free),
+        "free_of_projects": list(per_project.free.values()),
         "lease": lease,
     }
     return [
@@ -258,10 +292,12 @@ async def list_deliveries(
     descending: bool,
 ) -> list[Delivery]:
     """Return a page of the deliveries, in the order in which they were created."""
-    given = {"endpoint_id": endpoint_id, "run_id": run_id, "status": status}
+    given = {"endpoint_id": endpoint_id, "run_id": run_id}
     filters = {name: value for name, value in given.items() if value is not None}
     values: dict[str, Any] = {"project_id": project_id, "limit": limit, **filters}
     query = _GET + "".join(f" AND d.{name} = :{name}" for name in filters)
+    if status is not None:
+        query += f" AND {_HAS_STATUS[status]}"
     if after is not None:
         query += f" AND d.id {'<' if descending else '>'} :after"
         values["after"] = after

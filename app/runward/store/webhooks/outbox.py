@@ -37,13 +37,16 @@ log = structlog.get_logger()
 
 BATCH: Final = 1000
 """Number of events that one transaction reads. Events of the last transaction are read in full."""
+MAX_TARGETS: Final = 1024
+"""Number of targets that the webhooks of all runs of a project have."""
 _TYPES: Final = list_values(EVENT_TYPES)
 _RUN_WEBHOOK: Final = TypeAdapter(RunWebhook)
 
+# With EXISTS or without ORDER BY, PostgreSQL may read the whole log.
 DUE: Final = (
-    "SELECT c.project_id FROM webhook_cursors c WHERE EXISTS (SELECT 1 FROM run_events e"
+    "SELECT c.project_id FROM webhook_cursors c CROSS JOIN LATERAL (SELECT FROM run_events e"
     " WHERE e.project_id = c.project_id AND e.transaction_id > c.transaction_id"
-    f" AND e.type IN ({_TYPES})) LIMIT :batch"
+    f" AND e.type IN ({_TYPES}) ORDER BY e.transaction_id LIMIT 1) e LIMIT :batch"
 )
 _LOCK: Final = text(
     "SELECT transaction_id FROM webhook_cursors WHERE project_id = :project_id"
@@ -210,9 +213,11 @@ def _read_webhook(project_id: ProjectId, event: Any) -> RunWebhook | None:
 
 
 def _make_target(project_id: UUID, url: str) -> UUID:
-    """Return the ID that the webhooks of runs share if they have the same project and host."""
-    host = (urlsplit(url).hostname or "").encode()
-    return UUID(bytes=hashlib.sha256(project_id.bytes + host).digest()[:16])
+    """Return the ID that the webhooks of runs share if they have the same project and host. Because
+    a claim reads every target, a project has a limited number of them, which its hosts share."""
+    host = hashlib.sha256((urlsplit(url).hostname or "").encode()).digest()
+    number = int.from_bytes(host) % MAX_TARGETS
+    return UUID(bytes=hashlib.sha256(project_id.bytes + number.to_bytes(4)).digest()[:16])
 
 
 async def _insert(tx: Tx, rows: Sequence[dict[str, Any]]) -> int:
