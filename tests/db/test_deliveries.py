@@ -268,6 +268,42 @@ async def test_the_webhooks_of_runs_have_a_target_for_each_host_up_to_a_maximum(
     assert len({row.target for row in await stored(store)}) == expected
 
 
+async def test_a_redelivery_during_an_attempt_starts_the_schedule_again(store: Store) -> None:
+    await add_endpoint(store, "run.created")
+    await store.leased()
+    await enqueue(store)
+    await fail(store, (await claim(store))[0])
+    await make_due(store)
+    [in_flight] = await claim(store)
+    async with store.pool.begin() as tx:
+        await deliveries.redeliver(tx, PROJECT, in_flight.delivery.id)
+    await fail(store, in_flight)
+    [again] = await claim(store)
+    await fail(store, again)
+    [row] = await stored(store)
+    assert (row.attempt, round(row.seconds), len(row.attempts)) == (1, 5, 2)
+
+
+async def test_a_delivery_is_not_held_after_its_endpoint_was_enabled(store: Store) -> None:
+    endpoint = await add_endpoint(store, "run.created")
+    await store.leased()
+    await enqueue(store)
+    await store.sql("UPDATE webhook_endpoints SET enabled = false")
+    [claimed] = await claim(store)
+    assert not claimed.enabled
+    async with store.pool.begin() as tx:
+        await endpoints.update_endpoint(tx, PROJECT, endpoint.id, {"enabled": True})
+    async with store.autocommit.connect() as tx:
+        await deliveries.hold_delivery(tx, claimed.delivery)
+    [again] = await claim(store)
+    assert again.enabled
+    await store.sql("UPDATE webhook_endpoints SET enabled = false")
+    async with store.autocommit.connect() as tx:
+        await deliveries.hold_delivery(tx, again.delivery)
+    [row] = await stored(store)
+    assert row.next_attempt_at.year == 9999
+
+
 async def test_attempts_follow_the_schedule_for_three_days(store: Store) -> None:
     await add_endpoint(store, "run.created")
     await store.leased()

@@ -109,9 +109,12 @@ UPDATE webhook_deliveries SET status = :status, attempt = attempt + 1,
 WHERE project_id = :project_id AND id = :id AND claims = :claims AND status = 'pending'
 RETURNING id"""
 )
+# The endpoint may have been enabled since the claim.
 _HOLD: Final = text(
-    "UPDATE webhook_deliveries SET next_attempt_at = 'infinity'"
-    " WHERE project_id = :project_id AND id = :id AND claims = :claims AND status = 'pending'"
+    "UPDATE webhook_deliveries d SET next_attempt_at = 'infinity'"
+    " FROM (SELECT id FROM webhook_endpoints WHERE project_id = :project_id AND id = :endpoint_id"
+    " AND NOT enabled FOR SHARE) w WHERE d.project_id = :project_id AND d.id = :id"
+    " AND d.claims = :claims AND d.status = 'pending'"
 )
 _SUCCEED: Final = text(
     "UPDATE webhook_endpoints SET failing_since = NULL"
@@ -132,8 +135,10 @@ _HAS_STATUS: Final[Mapping[DeliveryStatus, str]] = {
 }
 """The conditions of the partial index of deliveries that were not successful."""
 _REDELIVER: Final = text(
-    "UPDATE webhook_deliveries SET status = 'pending', attempt = 0, ended_at = NULL,"
-    " next_attempt_at = clock_timestamp() WHERE project_id = :project_id AND id = :id"
+    # The result of a request in flight is not recorded, because it belongs to the former schedule.
+    "UPDATE webhook_deliveries SET status = 'pending', attempt = 0, claims = claims + 1,"
+    " ended_at = NULL, next_attempt_at = clock_timestamp()"
+    " WHERE project_id = :project_id AND id = :id"
 )
 
 
@@ -238,8 +243,8 @@ async def claim_deliveries(
 
 
 async def hold_delivery(tx: Tx, delivery: Delivery) -> None:
-    """Let a claimed delivery wait until its endpoint is enabled."""
-    await tx.execute(_HOLD, _identify_claim(delivery))
+    """Let a claimed delivery wait until its endpoint is enabled, if it is still disabled."""
+    await tx.execute(_HOLD, _identify_claim(delivery) | {"endpoint_id": delivery.endpoint_id})
 
 
 async def record_success(tx: Tx, delivery: Delivery, attempt: Attempt) -> bool:
