@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from runward.domain.ids import ProjectId
 from runward.domain.json import compact
@@ -108,6 +109,17 @@ async def test_each_event_is_enqueued_once_for_each_endpoint_that_selects_it(sto
         (all_types.id, f"evt_{run}_2", "run.started"),
         (all_types.id, f"evt_{run}_4", "run.waiting"),
     }
+
+
+async def test_the_endpoints_of_a_project_are_added_one_after_the_other(store: Store) -> None:
+    """Otherwise, simultaneous requests could exceed the maximum number."""
+    fields = {"url": "", "description": "", "events": (), "include": (), "enabled": True}
+    await add_endpoint(store)
+    async with store.pool.begin() as tx, store.pool.connect() as other:
+        await endpoints.add_endpoint(tx, store.vault, PROJECT, fields, "whsec_AAAA")
+        await other.execute(text("SET LOCAL lock_timeout = 50"))
+        with pytest.raises(DBAPIError, match="lock timeout"):
+            await endpoints.add_endpoint(other, store.vault, PROJECT, fields, "whsec_AAAA")
 
 
 async def test_a_long_transaction_delays_no_notification(store: Store) -> None:

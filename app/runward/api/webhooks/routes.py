@@ -55,13 +55,13 @@ async def create_webhook_endpoint(
     secret = signing.make_secret()
 
     async def create(tx: Tx) -> NewWebhookEndpoint:
-        if await endpoints.count_endpoints(tx, principal.project_id) >= MAX_ENDPOINTS:
-            raise e.ConflictError(
-                f"A project can have at most {MAX_ENDPOINTS} webhook endpoints. Delete one first."
-            )
         made = await endpoints.add_endpoint(
             tx, storage.vault, principal.project_id, dict(endpoint), secret
         )
+        if await endpoints.count_endpoints(tx, principal.project_id) > MAX_ENDPOINTS:
+            raise e.ConflictError(
+                f"A project can have at most {MAX_ENDPOINTS} webhook endpoints. Delete one first."
+            )
         created = WebhookEndpoint.from_row(made)
         await audit.record(tx, AuditAction.WEBHOOK_ENDPOINT_CREATED, created.id, after=created)
         return NewWebhookEndpoint.from_row(made, secret=secret)

@@ -45,6 +45,7 @@ _ADD_CURSOR: Final = text(
     "INSERT INTO webhook_cursors (project_id, transaction_id)"
     f" SELECT :project_id, {HORIZON} - 1 ON CONFLICT DO NOTHING"
 )
+_LOCK: Final = text("SELECT FROM webhook_cursors WHERE project_id = :project_id FOR UPDATE")
 _COUNT: Final = select(func.count()).select_from(webhook_endpoints)
 # The pending deliveries of a disabled endpoint wait until it is enabled.
 _HOLD: Final = text(
@@ -69,7 +70,10 @@ async def count_endpoints(tx: Tx, project_id: ProjectId) -> int:
 async def add_endpoint(
     tx: Tx, vault: Vault, project_id: ProjectId, fields: Mapping[str, Any], secret: str
 ) -> StoredEndpoint:
+    """Add an endpoint. Until the transaction ends, no other one can add an endpoint of the
+    project."""
     await add_cursor(tx, project_id)
+    await tx.execute(_LOCK, {"project_id": project_id})
     endpoint_id = mint()
     made = insert(webhook_endpoints).values(
         project_id=project_id,
