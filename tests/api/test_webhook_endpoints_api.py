@@ -105,6 +105,8 @@ def test_an_endpoint_gets_one_signed_notification_for_each_event(
     [delivered] = [one for one in settled(admin) if one["type"] == "run.completed"]
     assert delivered["status"] == "delivered"
     assert delivered["request"]["body"] == received[-1].body
+    assert delivered["request"]["headers"].items() <= received[-1].headers.items()
+    assert delivered["request"]["headers"]["idempotency-key"] == received[-1].id
     [attempt] = delivered["attempts"]
     assert (attempt["status_code"], attempt["response_body"]) == (204, "")
 

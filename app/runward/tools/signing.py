@@ -66,6 +66,15 @@ def signed_headers(
     }
 
 
+def fixed_headers(message_id: str) -> dict[str, str]:
+    """Return the headers that are the same for each attempt at a delivery."""
+    return {
+        "content-type": "application/json",
+        "idempotency-key": message_id,
+        "webhook-id": message_id,
+    }
+
+
 def verify(secrets: Sequence[str], headers: Mapping[str, str], body: bytes) -> bool:
     """Return whether one of `secrets` signed `body` in the last five minutes."""
     for secret in secrets:
@@ -108,8 +117,7 @@ class SignedPostClient:
             **(headers or {}),
             **write_trace(),
             **signed_headers(secrets, message_id, self._now(), raw),
-            "idempotency-key": message_id,
-            "content-type": "application/json",
+            **fixed_headers(message_id),
             "user-agent": self._user_agent,
         }
         return await self._egress.send(

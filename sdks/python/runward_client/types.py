@@ -7074,8 +7074,8 @@ class WebhookHookInput(TypedDict):
 
 
 class WebhookRequest(TypedDict):
-    """The request that Runward sends for a delivery. Each attempt also has the headers `webhook-
-    timestamp` and `webhook-signature`."""
+    """The request that Runward sends for a delivery. Each attempt also has headers of its own,
+    such as `webhook-timestamp` and `webhook-signature`."""
     url: str
     """URL that receives the notification."""
     headers: dict[str, str]

@@ -671,7 +671,7 @@ export interface paths {
          * @description List the events of all runs of the project, including child runs. A client that always passes
          *     the last `last_id` gets each event exactly once, and misses none. `sequence` is the order of the
          *     events of one run, which can differ from the order of this list. If there is no new event,
-         *     `last_id` repeats the cursor.
+         *     `last_id` repeats the cursor. The list leaves out events that the retention has removed.
          *
          *     Requires the scope `runs:read` or `runs:write`.
          */
@@ -14160,6 +14160,8 @@ export interface components {
          *       "request": {
          *         "url": "https://example.com/runward",
          *         "headers": {
+         *           "content-type": "application/json",
+         *           "idempotency-key": "evt_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_7",
          *           "webhook-id": "evt_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_7"
          *         },
          *         "body": {
@@ -14239,6 +14241,8 @@ export interface components {
          *           "request": {
          *             "url": "https://example.com/runward",
          *             "headers": {
+         *               "content-type": "application/json",
+         *               "idempotency-key": "evt_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_7",
          *               "webhook-id": "evt_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_7"
          *             },
          *             "body": {
@@ -14481,8 +14485,8 @@ export interface components {
             timeout_seconds?: number;
         };
         /**
-         * @description The request that Runward sends for a delivery. Each attempt also has the headers
-         *     `webhook-timestamp` and `webhook-signature`.
+         * @description The request that Runward sends for a delivery. Each attempt also has headers of its
+         *     own, such as `webhook-timestamp` and `webhook-signature`.
          */
         WebhookRequest: {
             /** @description URL that receives the notification. */

@@ -37,7 +37,7 @@ async def list_project_events(
     """List the events of all runs of the project, including child runs. A client that always passes
     the last `last_id` gets each event exactly once, and misses none. `sequence` is the order of the
     events of one run, which can differ from the order of this list. If there is no new event,
-    `last_id` repeats the cursor."""
+    `last_id` repeats the cursor. The list leaves out events that the retention has removed."""
     async with storage.connect() as tx:
         position = await find_end(tx) if after == LATEST else _parse(after)
         found = (

@@ -20,6 +20,7 @@ from runward.domain.registry.guards import TargetUrl
 from runward.domain.run.notifications import DeliveryStatus, DisabledReason, Events, Include
 from runward.store.webhooks.deliveries import Delivery
 from runward.store.webhooks.endpoints import StoredEndpoint
+from runward.tools import signing
 
 ENDPOINT_ID: Final = "we_019a5f1e9c637f749e2f7d9dbd5f5f93"
 DELIVERY_ID: Final = "wd_019a5f1e9d74708a8f308eaece6060a4"
@@ -143,8 +144,8 @@ class WebhookAttempt(ResponseModel):
 
 
 class WebhookRequest(ResponseModel):
-    """The request that Runward sends for a delivery. Each attempt also has the headers
-    `webhook-timestamp` and `webhook-signature`."""
+    """The request that Runward sends for a delivery. Each attempt also has headers of its
+    own, such as `webhook-timestamp` and `webhook-signature`."""
 
     url: str
     """URL that receives the notification."""
@@ -166,7 +167,7 @@ class WebhookDelivery(ResponseModel):
         status="delivered",
         request={
             "url": _URL,
-            "headers": {"webhook-id": "evt_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_7"},
+            "headers": signing.fixed_headers("evt_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_7"),
             "body": {
                 "type": "run.completed",
                 "id": "evt_019a5f1e7d3c7b0e9a4f2c6d8e1b3a57_7",
@@ -222,7 +223,7 @@ class WebhookDelivery(ResponseModel):
             run_id=format_optional_id(Prefix.RUN, row.run_id),
             event_id=row.message_id,
             request=WebhookRequest(
-                url=row.url, headers={"webhook-id": row.message_id}, body=row.payload
+                url=row.url, headers=signing.fixed_headers(row.message_id), body=row.payload
             ),
             attempts=[WebhookAttempt.model_validate(one) for one in row.attempts],
             next_attempt_at=None if row.is_held else row.next_attempt_at,
