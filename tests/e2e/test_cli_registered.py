@@ -235,6 +235,10 @@ def test_a_webhook_endpoint_is_created_tested_and_deleted(runward: CommandLine) 
     made = runward.json("webhooks", "create", NOWHERE, "--event", "run.completed")
     endpoint = made["id"]
     assert made["secret"].startswith("whsec_")
+    rotated = runward("webhooks", "rotate-secret", endpoint).out
+    assert re.fullmatch(r"signing secret: whsec_\S+\n", rotated)
+    assert made["secret"] not in rotated
+    assert runward.json("webhooks", "update", endpoint, "--include-output")["include"] == ["output"]
     assert re.search(
         rf"^{endpoint} +{NOWHERE} +run.completed +enabled", runward("webhooks", "list").out, re.M
     )
@@ -244,6 +248,7 @@ def test_a_webhook_endpoint_is_created_tested_and_deleted(runward: CommandLine) 
     assert (changed["enabled"], changed["events"]) == (True, ["run.failed"])
     delivery = runward("webhooks", "test", endpoint).out.strip()
     assert [one["id"] for one in runward.json("webhooks", "deliveries", endpoint)] == [delivery]
+    assert [one["id"] for one in runward.json("webhooks", "deliveries")] == [delivery]
     again = runward("webhooks", "redeliver", delivery)
     assert again.code == 0, again.err
     assert runward("webhooks", "delete", endpoint, "--yes").code == 0

@@ -1,5 +1,6 @@
 """`runward webhooks`: webhook endpoints and their deliveries."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 import typer
@@ -48,8 +49,14 @@ ENDPOINTS = ResourceKind(
     delete_warning="Its deliveries are deleted too.",
     id_field="id",
 )
+INCLUDE: Final[Mapping[bool | None, list[str] | None]] = {None: None, True: ["output"], False: []}
+IncludeOutput = Annotated[
+    bool | None,
+    typer.Option(help="Whether notifications of the end of a run contain its output."),
+]
 DELIVERIES: Final[Columns] = {
     "delivery": lambda one: one["id"],
+    "URL": lambda one: one["request"]["url"],
     "event": lambda one: one["type"],
     "status": lambda one: one["status"],
     "attempts": lambda one: str(len(one["attempts"])),
@@ -69,13 +76,20 @@ def create(
         list[str] | None,
         typer.Option(help="Event type that the endpoint receives. Repeatable. Default: all types."),
     ] = None,
+    include_output: IncludeOutput = None,
     description: Annotated[str | None, typer.Option(help="Description of the endpoint.")] = None,
     url: Url = None,
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a webhook endpoint and print its ID and signing secret."""
-    body = read_fields(None, url=to, events=event or None, description=description)
+    body = read_fields(
+        None,
+        url=to,
+        events=event or None,
+        include=INCLUDE[include_output],
+        description=description,
+    )
     with connect(url, key) as runward:
         made = runward.post("/v1/webhook_endpoints", body)
     print_result(made, f"{made['id']}\nsigning secret: {made['secret']}", as_json=as_json)
@@ -96,6 +110,7 @@ def update(
             help="Event type that the endpoint receives instead of the previous ones. Repeatable."
         ),
     ] = None,
+    include_output: IncludeOutput = None,
     description: Annotated[str | None, typer.Option(help="Description of the endpoint.")] = None,
     enabled: Annotated[
         bool | None,
@@ -107,7 +122,12 @@ def update(
 ) -> None:
     """Change the URL, events or description of an endpoint, or enable or disable it."""
     changes = read_fields(
-        None, url=to, events=event or None, description=description, enabled=enabled
+        None,
+        url=to,
+        events=event or None,
+        include=INCLUDE[include_output],
+        description=description,
+        enabled=enabled,
     )
     with connect(url, key) as runward:
         changed = runward.patch(build_path("webhook_endpoints", endpoint), changes)
@@ -118,6 +138,19 @@ def update(
 add_list_command(app, ENDPOINTS, order="desc", limit=20)
 add_show_command(app, ENDPOINTS)
 add_delete_command(app, ENDPOINTS)
+
+
+@app.command()
+def rotate_secret(
+    endpoint: Annotated[str, ENDPOINTS.argument],
+    url: Url = None,
+    key: KeyOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Replace the signing secret and print the new one."""
+    with connect(url, key) as runward:
+        made = runward.post(build_path("webhook_endpoints", endpoint, "rotate_secret"))
+    print_result(made, f"signing secret: {made['secret']}", as_json=as_json)
 
 
 @app.command()
@@ -135,7 +168,10 @@ def test(
 
 @app.command()
 def deliveries(
-    endpoint: Annotated[str, ENDPOINTS.argument],
+    endpoint: Annotated[str | None, ENDPOINTS.argument] = None,
+    run: Annotated[
+        str | None, typer.Option(help="Only deliveries of this run, also to its own webhook.")
+    ] = None,
     status: Annotated[
         Literal["pending", "delivered", "failed"] | None,
         typer.Option(help="Only deliveries with this status."),
@@ -145,8 +181,8 @@ def deliveries(
     key: KeyOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the deliveries of a webhook endpoint, newest first."""
-    wanted = read_fields(None, webhook_endpoint_id=endpoint, status=status)
+    """List the deliveries of all webhooks or of one webhook endpoint, newest first."""
+    wanted = read_fields(None, webhook_endpoint_id=endpoint, run_id=run, status=status)
     with connect(url, key) as runward:
         found = runward.list_all("/v1/webhook_deliveries", limit, order="desc", **wanted)
     print_list(found, DELIVERIES, empty_text="There are no deliveries.", as_json=as_json)
