@@ -35,6 +35,10 @@ def test_a_delivery_is_shown_and_sent_again(project: Project, opens: Opens) -> N
     expect(page.get_by_text("webhook_endpoint.test").last).to_be_visible()
     page.get_by_role("button", name="Redeliver").click()
     expect(page.get_by_text("Runward sends the notification again.")).to_be_visible()
+    page.get_by_label("Status").select_option("delivered")
+    expect(page.get_by_text("There are no deliveries.")).to_be_visible()
+    page.get_by_label("Status").select_option("")
+    expect(page.get_by_role("button", name="Redeliver")).to_be_visible()
     assert window.serious_findings() == []
     page.get_by_role("button", name="Disable").click()
     expect(page.get_by_role("button", name="Enable")).to_be_focused()

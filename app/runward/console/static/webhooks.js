@@ -60,9 +60,10 @@ export function webhookEndpoint(main, { id }) {
   const leaving = new AbortController();
   const path = `v1/webhook_endpoints/${id}`;
   const about = h("div", { class: "calls" }, h("p", { class: "soft" }, "Loading…"));
+  const query = { webhook_endpoint_id: id, status: "" };
   const deliveries = pagedTable({
     path: "v1/webhook_deliveries",
-    query: { webhook_endpoint_id: id },
+    query,
     caption: "Deliveries, newest first",
     columns: ["Event", "Status", "Created", "Run", "Request and responses", "Action"],
     row: (one) => h("tr", null,
@@ -76,11 +77,18 @@ export function webhookEndpoint(main, { id }) {
         note("Runward sends the notification again.");
         await deliveries.again();
       }, `Redeliver ${one.type} of ${moment(one.created_at)}`)))),
-    none: h("p", null, "There are no deliveries yet. Send a test notification with the button above."),
+    none: h("p", null, "There are no deliveries. To send a test notification, use the button above."),
     signal: leaving.signal,
   });
+  const which = h("select", { id: "delivery-status" }, h("option", { value: "" }, "Any status"),
+    Object.entries(DELIVERIES).map(([value, [label]]) => h("option", { value }, label)));
+  which.addEventListener("change", () => {
+    query.status = which.value;
+    void deliveries.again();
+  });
   const crumbs = h("p", { class: "crumbs" }, h("a", { href: "#/webhook-endpoints" }, "Webhook endpoints"));
-  fill(main, crumbs, about, h("h2", null, "Deliveries"), deliveries.element);
+  fill(main, crumbs, about, h("h2", null, "Deliveries"),
+    h("div", { class: "filters" }, h("div", null, h("label", { for: "delivery-status" }, "Status"), which)), deliveries.element);
 
   const look = () => get(path, undefined, leaving.signal).then(
     (found) => fill(about, h("h1", null, text(found.url)),
@@ -101,6 +109,7 @@ export function webhookEndpoint(main, { id }) {
         ["State", [state(found), " ", text(DISABLED[found.disabled_reason] ?? "")]],
         ["Description", found.description ? text(found.description) : "none"],
         ["Events", h("code", null, text(found.events.join(", ")))],
+        ["Content", found.include.length ? h("code", null, text(found.include.join(", "))) : "none, only IDs and codes"],
         ["Failing since", found.failing_since ? moment(found.failing_since) : "no failure"],
       ])),
     (error) => leaving.signal.aborted || fill(main, crumbs, unloaded("Webhook endpoint", error)));
