@@ -15,6 +15,7 @@ from runward.store.runs import backlog, queue
 from runward.store.runs.backlog import Backlog, BacklogReader
 from runward.store.runs.gate import Ending
 from tests.db.store import LEASE, PROJECT, Store, step
+from tests.db.test_deliveries import add_endpoint, enqueue, stored
 
 
 async def read(store: Store) -> Backlog:
@@ -24,7 +25,7 @@ async def read(store: Store) -> Backlog:
 
 
 async def test_an_idle_deployment_has_no_work(store: Store) -> None:
-    assert await read(store) == Backlog(0, 0.0, 0, 0.0, 0, (), 0)
+    assert await read(store) == Backlog(0, 0.0, 0, 0.0, 0, 0.0, 0, (), 0)
 
 
 async def test_open_runs_are_counted_by_status_and_agent_and_ended_ones_are_not(
@@ -65,6 +66,23 @@ async def test_ages_are_those_of_the_oldest_run_that_may_start_and_the_oldest_ap
     assert found.queued == 2
     assert 90 <= found.queued_seconds < 120
     assert 3600 <= found.pending_seconds < 3630
+
+
+async def test_deliveries_of_enabled_endpoints_are_counted_until_they_end(store: Store) -> None:
+    await add_endpoint(store, "run.created")
+    for _ in range(3):
+        await store.leased()
+    assert await enqueue(store) == 3
+    for id_, at in zip(
+        [row.id for row in await stored(store)],
+        ("clock_timestamp() - interval '90 s'", "clock_timestamp() + interval '1 h'", "'infinity'"),
+        strict=True,
+    ):
+        sql = f"UPDATE webhook_deliveries SET next_attempt_at = {at} WHERE id = :id"
+        await store.sql(sql, id=id_)
+    found = await read(store)
+    assert found.deliveries == 2
+    assert 90 <= found.due_seconds < 120
 
 
 async def test_runs_that_wait_because_of_a_limit_do_not_wait_for_a_worker(store: Store) -> None:

@@ -771,9 +771,12 @@ async def test_a_row_that_no_sweep_can_change_stops_no_other_duty(store: Store) 
         "CREATE TRIGGER refuse BEFORE UPDATE ON runs FOR EACH ROW EXECUTE FUNCTION refuse()"
     )
     await store.sql("UPDATE approvals SET expires_at = clock_timestamp()")
+    failures = ("runward_background_failures_total", {"kind": "lease"})
+    before = REGISTRY.get_sample_value(*failures) or 0
     await reaper(store).sweep()
     assert await store.phases(decided.id) == {"c1": "settled"}
     assert await status(store, lost) == "in_progress"
+    assert REGISTRY.get_sample_value(*failures) == before + 1
 
 
 async def test_old_idempotency_keys_are_dropped_and_others_kept(store: Store) -> None:

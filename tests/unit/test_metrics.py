@@ -19,6 +19,8 @@ BACKLOG = Backlog(
     queued_seconds=1.5,
     pending=1,
     pending_seconds=60.0,
+    deliveries=4,
+    due_seconds=30.0,
     workers=3,
     runs=(),
     outdated_values=7,
@@ -123,6 +125,8 @@ def test_the_gauges_of_the_deployment_are_those_of_the_backlog() -> None:
     assert values_of(read("runward_queue_depth")) == {("runward_queue_depth",): 2}
     assert read("runward_queue_oldest_age_seconds").samples[0].value == 1.5
     assert read("runward_approvals_oldest_age_seconds").samples[0].value == 60
+    assert read("runward_webhook_deliveries_pending").samples[0].value == 4
+    assert read("runward_webhook_deliveries_oldest_due_seconds").samples[0].value == 30
     assert read("runward_workers").samples[0].value == 3
     assert read("runward_values_with_previous_data_keys").samples[0].value == 7
     assert read("runward_database_up").samples[0].value == 1
@@ -130,7 +134,7 @@ def test_the_gauges_of_the_deployment_are_those_of_the_backlog() -> None:
 
 def test_the_rarest_agents_share_a_series() -> None:
     runs = tuple(("queued", f"agent {n}", 100 - n) for n in range(MAX_VALUES + 2))
-    backlog = Backlog(0, 0.0, 0, 0.0, 0, (*runs, ("in_progress", None, 1)), 0)
+    backlog = Backlog(0, 0.0, 0, 0.0, 0, 0.0, 0, (*runs, ("in_progress", None, 1)), 0)
     found = values_of(read("runward_open_runs", backlog))
     assert found["runward_open_runs", "agent 0", "queued"] == 100
     assert found["runward_open_runs", OTHER, "queued"] == 50 + 49

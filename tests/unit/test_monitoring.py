@@ -18,7 +18,7 @@ from tests.support import prometheus
 from tests.support.services.service import ROOT
 
 RUNBOOK = ROOT / "docs" / "how-to" / "monitoring.md"
-BACKLOG = Backlog(0, 0.0, 0, 0.0, 0, (("queued", "clerk", 1),), 0)
+BACKLOG = Backlog(0, 0.0, 0, 0.0, 0, 0.0, 0, (("queued", "clerk", 1),), 0)
 
 OURS = [one for one in vars(definitions).values() if isinstance(one, Counter | Histogram)]
 

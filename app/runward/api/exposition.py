@@ -43,6 +43,16 @@ class _Deployment(Collector):
             backlog.pending_seconds,
         )
         yield _gauge(
+            "runward_webhook_deliveries_pending",
+            "Deliveries of notifications that have not ended, without those of disabled endpoints.",
+            backlog.deliveries,
+        )
+        yield _gauge(
+            "runward_webhook_deliveries_oldest_due_seconds",
+            "Time since the next attempt of one of these deliveries was due. 0 if none is due.",
+            backlog.due_seconds,
+        )
+        yield _gauge(
             "runward_workers", "Workers with a heartbeat in the last 30 seconds.", backlog.workers
         )
         yield _gauge(

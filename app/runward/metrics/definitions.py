@@ -131,6 +131,11 @@ WEBHOOK_ENDPOINTS_DISABLED: Final = Counter(
     ["reason"],
     initial=[(reason,) for reason in DisabledReason],
 )
+BACKGROUND_FAILURES: Final = Counter(
+    "runward_background_failures",
+    "Background work of workers that failed and is retried, by its kind.",
+    ["kind"],
+)
 COMMIT_SECONDS: Final = Histogram(
     "runward_commit_duration_seconds", "Duration of commits of steps of runs.", _SHORT
 )

@@ -8,7 +8,7 @@ import structlog
 
 from runward.domain.ids import Prefix, ProjectId, format_id
 from runward.domain.retention import DataClass, FixedClass, RetentionLimits
-from runward.metrics.definitions import REMOVED_ROWS
+from runward.metrics.definitions import BACKGROUND_FAILURES, REMOVED_ROWS
 from runward.store.postgres.db import Database, Tx, is_outage
 from runward.store.retention import cleaner
 from runward.store.retention.cleaner import Removed
@@ -71,6 +71,7 @@ class Cleaner:
         except Exception as error:
             if is_outage(error):
                 raise
+            BACKGROUND_FAILURES.count("clean")
             log.exception("removal_failed", **_describe(work))
             return Removed()
 

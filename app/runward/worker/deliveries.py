@@ -16,7 +16,11 @@ from runward.domain.run.notifications import is_success
 from runward.egress.responses import EgressOutcome, EgressResponse
 from runward.loop.project_cache import PolicyCache
 from runward.loop.spans import Tracing
-from runward.metrics.definitions import WEBHOOK_ENDPOINTS_DISABLED, WEBHOOK_SECONDS
+from runward.metrics.definitions import (
+    BACKGROUND_FAILURES,
+    WEBHOOK_ENDPOINTS_DISABLED,
+    WEBHOOK_SECONDS,
+)
 from runward.services import Storage
 from runward.store.access.vault import SecretUnreadableError
 from runward.store.postgres.db import DATABASE_ERRORS, is_outage, log_fields
@@ -133,6 +137,7 @@ class DeliveryWorker:
         except DATABASE_ERRORS as error:  # The delivery is due again after the lease.
             log.warning("delivery_not_recorded", **log_fields(error))
         except Exception:
+            BACKGROUND_FAILURES.count("delivery")
             log.exception("delivery_failed")
         finally:
             self._count(delivery, -1)

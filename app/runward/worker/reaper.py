@@ -12,7 +12,7 @@ import structlog
 from runward.domain.errors import AppError, RunUnreadableError
 from runward.domain.ids import Prefix, ProjectId, RunId, format_id
 from runward.domain.run.abandoned import AbandonedCall, Closed
-from runward.metrics.definitions import LEASE_EXPIRIES
+from runward.metrics.definitions import BACKGROUND_FAILURES, LEASE_EXPIRIES
 from runward.store import budgets
 from runward.store.access.vault import Vault
 from runward.store.postgres.db import (
@@ -150,6 +150,7 @@ class Reaper:
         try:
             return await act()
         except Exception as error:
+            BACKGROUND_FAILURES.count(duty)
             if is_statement_timeout(error):
                 log.warning("sweep_failed", duty=duty, **log_fields(error))
             elif is_outage(error):
@@ -255,6 +256,7 @@ class Reaper:
                     raise
                 # An error of one row must not end the process or the sweep of other rows.
                 failed[due] = self._sweeps + RETRY_EVERY
+                BACKGROUND_FAILURES.count(kind)
                 log.exception("sweep_failed", **_describe_due(kind, due), failed=len(failed))
                 if is_outage(error):
                     break  # other rows may take as long, so the next sweep begins with them

@@ -10,7 +10,7 @@ import structlog
 from structlog.contextvars import bind_contextvars
 
 from runward.domain.ids import Prefix, format_id
-from runward.metrics.definitions import SCHEDULE_SLOTS
+from runward.metrics.definitions import BACKGROUND_FAILURES, SCHEDULE_SLOTS
 from runward.services import Storage
 from runward.store.postgres.db import DATABASE_ERRORS, is_outage, log_fields
 from runward.store.postgres.project_scope import restrict_to
@@ -102,6 +102,7 @@ class ScheduleWorker:
         except (*DATABASE_ERRORS, TimeoutError) as error:  # The slot is due again after the lease.
             log.warning("slot_not_recorded", **log_fields(error))
         except Exception:
+            BACKGROUND_FAILURES.count("slot")
             log.exception("slot_not_recorded")
         finally:
             self._running[project_id] -= 1

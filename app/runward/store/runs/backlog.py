@@ -18,8 +18,8 @@ from runward.store.runs.queue import MAX_CLAIMS, MAX_LOST_LEASES
 from runward.store.workers import ALIVE
 
 MAX_COUNTED: Final = 20_000
-"""Runs of one status, and approvals, are counted up to this number, so that the query stays fast
-while the queue is long."""
+"""Runs of one status, approvals and deliveries are counted up to this number, so that the query
+stays fast while the queue is long."""
 FRESH_SECONDS: Final = 5.0
 """How long a result is used for further scrapes."""
 MAX_SHARE: Final = 0.02
@@ -46,6 +46,7 @@ SELECT q.queued, a.pending, w.workers,
     FROM ({CLAIMABLE_OF_LIMITED} LIMIT :most) c
     JOIN runs r ON r.project_id = c.project_id AND r.id = c.id) AS limited,
   CAST(extract(epoch FROM clock_timestamp() - a.requested_at) AS float8) AS pending_seconds,
+  d.deliveries, CAST(extract(epoch FROM clock_timestamp() - d.due_at) AS float8) AS due_seconds,
   (SELECT CAST(json_agg(r) AS text) FROM (SELECT status, active_agent, count(*) AS count
     FROM ({_OPEN_RUNS}) r GROUP BY status, active_agent ORDER BY count DESC) r) AS runs
 FROM (SELECT count(*) AS queued, min(available_at) AS available_at FROM
@@ -54,6 +55,9 @@ FROM (SELECT count(*) AS queued, min(available_at) AS available_at FROM
 CROSS JOIN (SELECT count(*) AS pending, min(requested_at) AS requested_at FROM
     (SELECT requested_at FROM approvals WHERE status = 'pending'
       ORDER BY expires_at LIMIT :most) a) a
+CROSS JOIN (SELECT count(*) AS deliveries, min(next_attempt_at) AS due_at FROM
+    (SELECT next_attempt_at FROM webhook_deliveries WHERE status = 'pending'
+      AND next_attempt_at < 'infinity' ORDER BY next_attempt_at LIMIT :most) d) d
 CROSS JOIN (SELECT count(*) AS workers FROM workers
   WHERE heartbeat_at > clock_timestamp() - CAST(:alive AS interval)) w"""
 )
@@ -74,6 +78,10 @@ class Backlog:
     """Approvals that wait for a person."""
     pending_seconds: float
     """The age of the oldest of them."""
+    deliveries: int
+    """Deliveries of notifications that have not ended, without those of disabled endpoints."""
+    due_seconds: float
+    """The time since the next attempt of one of them was due."""
     workers: int
     """Workers whose last heartbeat is recent."""
     runs: tuple[OpenRuns, ...]
@@ -140,6 +148,8 @@ def _read_backlog(row: Any, queued: int, queued_seconds: float, outdated_values:
         queued_seconds=max(0.0, queued_seconds),
         pending=row.pending,
         pending_seconds=max(0.0, row.pending_seconds or 0.0),
+        deliveries=row.deliveries,
+        due_seconds=max(0.0, row.due_seconds or 0.0),
         workers=row.workers,
         runs=tuple(
             (one["status"], one["active_agent"], one["count"])
