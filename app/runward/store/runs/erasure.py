@@ -380,8 +380,7 @@ def _erase_session_items(items: list[JsonObject | None]) -> list[JsonObject | No
 def _convert(
     value: str | None, convert: Callable[[Any], Any], unreadable: str = "{}"
 ) -> str | None:
-    """Convert stored JSON. `unreadable` replaces a value that cannot be read, or that has another
-    form than this version writes."""
+    """Convert stored JSON. `unreadable` replaces a value that this version cannot read."""
     if value is None:
         return None
     try:
