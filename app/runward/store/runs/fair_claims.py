@@ -88,14 +88,15 @@ _RUNNING: Final = """(
 _HAS_GROUPS: Final = """(coalesce(l.agents, l.tools, l.concurrency_keys) IS NOT NULL OR EXISTS (
       SELECT FROM key_limits k WHERE k.project_id = l.project_id AND k.running_runs IS NOT NULL))"""
 # The runs of projects with limits that a worker with free places would claim, up to a limit of each
-# project. The other runs in their queues wait for runs of their own project.
+# project. The other runs in their queues wait for runs of their own project. PostgreSQL could
+# replace EXISTS by a join that reads the queues of all projects.
 CLAIMABLE_OF_LIMITED: Final = f"""
   SELECT l.project_id, c.id FROM project_limits l CROSS JOIN LATERAL (
     SELECT least({CANDIDATES_OF_PROJECT}, l.running_runs - {_RUNNING}) AS room
   ) m CROSS JOIN LATERAL unnest(CASE WHEN {_HAS_GROUPS} THEN ARRAY({_ALLOWED})
     ELSE ARRAY(SELECT q.id FROM ({_read_queue("l.project_id", "greatest(m.room, 0)")}) q) END) c(id)
   WHERE (l.running_runs IS NOT NULL OR {_HAS_GROUPS})
-    AND EXISTS (SELECT FROM runs r WHERE {_IN_QUEUE} AND r.project_id = l.project_id)"""
+    AND (SELECT true FROM runs r WHERE {_IN_QUEUE} AND r.project_id = l.project_id LIMIT 1)"""
 LIMITED_PROJECTS: Final = (
     f"SELECT l.project_id FROM project_limits l WHERE l.running_runs IS NOT NULL OR {_HAS_GROUPS}"
 )
