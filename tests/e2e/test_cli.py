@@ -436,7 +436,8 @@ def test_the_audit_log_is_exported_and_verified(golden: Golden, tmp_path: Path) 
     assert (head["number"], head["hash"]) == (len(entries), entries[-1]["hash"])
     assert runward("audit", "head").out == f"{head['hash']}\n"
     verified = offline("audit", "verify", str(file), "--head", head["hash"])
-    assert (verified.code, verified.out.splitlines()[1]) == (0, f"The last hash is {head['hash']}.")
+    assert verified.code == 0
+    assert f"The last hash is {head['hash']}." in verified.out.splitlines()
     rest = runward("audit", "export", "--after", str(head["number"] - 1)).out
     assert [json.loads(rest)] == entries[-1:]
     file.write_text(exported.out.replace('"name":"ci"', '"name":"cj"').replace("runs:read", "x"))
