@@ -221,7 +221,7 @@ def test_erased_content_still_verifies(file: Path, entries: list[JsonObject]) ->
     erased: JsonObject = {**entries[3], "before": None, "after": None, "salt": None}
     result = verify(file, [*entries[:3], erased, *entries[4:]])
     assert result.exit_code == 0
-    assert "The content of 1 entries was erased." in result.output
+    assert "The content of 1 entry was erased." in result.output
 
 
 def test_content_that_no_erasure_could_erase_is_missed(

@@ -112,7 +112,7 @@ def _fail(line: int, number: Any, reason: str) -> NoReturn:
 
 def _describe(verified: Verified) -> str:
     lines = [
-        f"{verified.entries} entries verified, with the numbers {verified.first} to"
+        f"{_count(verified.entries)} verified, with the numbers {verified.first} to"
         f" {verified.last}.",
         f"The project is {verified.project_id}.",
         f"The last hash is {verified.last_hash}.",
@@ -120,7 +120,7 @@ def _describe(verified: Verified) -> str:
     if verified.previous_hash is not None:
         lines.append(f"The hash of the entry before the first one is {verified.previous_hash}.")
     if verified.erased:
-        lines.append(f"The content of {verified.erased} entries was erased.")
+        lines.append(f"The content of {_count(verified.erased)} was erased.")
     return "\n".join(lines)
 
 
@@ -138,3 +138,7 @@ def _describe_unchecked(verified: Verified, previous_hash: str | None) -> Genera
             f"The hash of --head is the one of entry {verified.head}. The entries after it may have"
             " been removed or computed again."
         )
+
+
+def _count(entries: int) -> str:
+    return "1 entry" if entries == 1 else f"{entries} entries"
