@@ -13,7 +13,7 @@ const ROW_PX = 38;
 const MOST_AGENTS = 400;
 /** Requests that one search makes before it offers to search further back. */
 const LOOKS = 5;
-const COLUMNS = ["Status", "Run", "Agent or model", "What", "Turns", "Tokens", "Cost", "Duration", "Started", "By"];
+const COLUMNS = ["Status", "Run", "Agent or model", "Result", "Turns", "Tokens", "Cost", "Duration", "Started", "By"];
 /** Names for groups of statuses. @type {[string, string][]} */
 const GROUPS = [
   ["queued,in_progress,requires_action", "Open"],
@@ -218,7 +218,7 @@ function row(run) {
     h("td", { "data-label": "Status" }, badge(run.status)),
     h("th", { scope: "row" }, h("a", { href: `#/runs/${run.id}`, "data-key": run.id }, shortId(run.id))),
     h("td", { "data-label": "Agent or model" }, run.agent ? [text(run.agent), h("span", { class: "soft small" }, " ", text(models))] : text(models)),
-    h("td", { class: "what", "data-label": "What" }, h("div", null, text(what(run)))),
+    h("td", { class: "what", "data-label": "Result" }, h("div", null, text(describeResult(run)))),
     h("td", { class: "number", "data-label": "Turns" }, count(run.turn)),
     h("td", { class: "number", "data-label": "Tokens" }, count(run.usage.total_tokens)),
     h("td", { class: "number", "data-label": "Cost", title: spent }, spent.startsWith("$") ? spent : h("span", { class: "soft" }, "—")),
@@ -228,7 +228,7 @@ function row(run) {
 }
 
 /** Return what the run waits for, the reason for its end, or its output. @param {any} run */
-function what(run) {
+function describeResult(run) {
   const waits = [...run.required_actions, ...run.waiting_for].map((/** @type {any} */ one) => one.tool);
   if (waits.length) return `Waits: ${waits.join(", ")}`;
   const why = run.error?.message ?? run.incomplete_details?.message ?? run.incomplete_details?.reason;
