@@ -65,15 +65,16 @@ async def measure(sitting: Sitting) -> Chapter:
         database = open_database(url, pool_size=1)
         peer = Peer("runward", service, database)
         await warm_up(peer)
+        seconds = sitting.sizes.seconds * sitting.sizes.repeats
+        latencies["with few runs"] = await closed_loop(peer.run, CLIENTS, seconds)
         filling = await open_filling(url, await peer.make_sources(), total)
         await filling.copy(1, total)
         await filling.settle()
         connection = filling.connection
         await connection.execute("SET session_replication_role = 'origin'")
         await connection.execute("SELECT pg_stat_reset()")
-        seconds = sitting.sizes.seconds * sitting.sizes.repeats
         sizes["filled"] = await _read_sizes(connection)
-        latencies["before"] = await closed_loop(peer.run, CLIENTS, seconds)
+        latencies["filled"] = await closed_loop(peer.run, CLIENTS, seconds)
         print(f"  {total:,} runs", flush=True)
         removal, latencies["during"] = await _remove(peer, url, connection)
         sizes["cleaned"] = await _read_sizes(connection)
