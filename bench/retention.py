@@ -8,6 +8,7 @@ removes their content and their events, without the pauses of a worker.
 # asyncpg has no types.
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import asyncpg
+import structlog
 
 from bench.goals import Chapter
 from bench.growth import SOURCES, Peer
@@ -101,6 +103,8 @@ async def _remove(
     peer: Peer, url: str, connection: "asyncpg.Connection"
 ) -> tuple[Removal, list[float]]:
     """Remove everything while runs execute. Return the seconds that these runs took."""
+    # Otherwise, the cleaner would print a line for each batch.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
     removal, database = Removal(), open_database(url, pool_size=1)
     cleaner = Cleaner(database, LIMITS)
     await cleaner.begin()
