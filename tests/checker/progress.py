@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from math import inf
 
-from tests.checker.evidence import Fault
+from tests.checker.evidence import Fault, Stall
 from tests.checker.faults import Windows
 from tests.checker.history import ENDED, Event, Evidence, Found, time_of
 from tests.checker.processes import STALLED_SECONDS, TOLERANCE_SECONDS
@@ -16,6 +16,7 @@ STUCK_SECONDS = 60.0
 """Between two events of a run, longer than all requests to a model for one turn."""
 WAITS = {"run.waiting", "tool_call.progress", "tool_call.approval_requested"}
 """Events after which a run may wait for someone."""
+CLAIMS = {"run.started", "run.resumed"}
 COSTLY = {"freeze", "restart_postgres", "end_backend", "freeze_relay", "cut_relay"}
 """Faults that may cost a living process its leases."""
 EDGE_SECONDS = 0.3
@@ -120,12 +121,27 @@ def a_stalled_worker_keeps_its_leases(evidence: Evidence) -> Found:
             run_id: taken_over
             for run_id in stall.runs
             for left, taken_over in _lost_leases(evidence.logs.get(run_id, []), lease)
-            if left < stall.at < taken_over < end
+            if left < stall.at < taken_over < end and not _had_lost_before(evidence, run_id, stall)
         }
         if len(lost) == 1 and locking.touches(stall.at, end):
             continue
         for run_id, taken_over in lost.items():
             yield run_id, f"was taken over {taken_over - stall.at:.1f} s after {stall.name} stalled"
+
+
+def _had_lost_before(evidence: Evidence, run_id: str, stall: Stall) -> bool:
+    """Whether the last claim of the run was made while the process was stalled an earlier time.
+    Another worker holds the lease then, and the process does not know it yet."""
+    claims = [
+        time_of(event)
+        for event in evidence.logs.get(run_id, [])
+        if event["type"] in CLAIMS and time_of(event) < stall.at
+    ]
+    return bool(claims) and any(
+        earlier.pid == stall.pid and earlier.at < claims[-1] < (earlier.until or inf)
+        for earlier in evidence.stalls
+        if earlier.at < stall.at
+    )
 
 
 def _lost_leases(log: list[Event], lease: float) -> Iterator[tuple[float, float]]:

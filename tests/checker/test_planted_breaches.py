@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.checker import RULES, check
+from tests.checker import RULES, beyond, check
 from tests.checker.breaches import PLANTED
+from tests.checker.evidence import Stall
 from tests.checker.sample import write_sample
 from tests.checker.spoiling import Breach, Lines
+from tests.checker.story import START
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +35,17 @@ def test_a_planted_breach_is_caught_by_its_rule_alone(
     breach(Lines(folder))
     violations = check(folder)
     assert {violation.rule for violation in violations} == {rule}, violations
+
+
+def test_a_worker_does_not_lose_a_lease_that_it_had_lost_during_an_earlier_stall(
+    sample: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "folder"
+    shutil.copytree(sample, folder)
+    lines = Lines(folder)
+    beyond.a_stalled_worker_loses_a_lease(lines)
+    lines.append("stalls.jsonl", Stall(START + 14, "worker-0", 14, [], START + 15.9))
+    assert check(folder) == []
 
 
 def test_every_rule_has_a_planted_breach() -> None:
