@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 from prometheus_client import REGISTRY
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from runward.domain import errors as e
 from runward.domain import not_found
@@ -777,6 +778,19 @@ async def test_a_row_that_no_sweep_can_change_stops_no_other_duty(store: Store) 
     assert await store.phases(decided.id) == {"c1": "settled"}
     assert await status(store, lost) == "in_progress"
     assert REGISTRY.get_sample_value(*failures) == before + 1
+
+
+async def test_an_outage_of_the_database_is_no_failure_of_background_work(store: Store) -> None:
+    async def lose_connection() -> bool:
+        async with store.pool.begin() as tx:
+            await tx.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
+        return False
+
+    failures = ("runward_background_failures_total", {"kind": "session"})
+    before = REGISTRY.get_sample_value(*failures)
+    with pytest.raises(DBAPIError):
+        await reaper(store)._isolate("session", lose_connection)  # pyright: ignore[reportPrivateUsage]
+    assert REGISTRY.get_sample_value(*failures) == before
 
 
 async def test_old_idempotency_keys_are_dropped_and_others_kept(store: Store) -> None:

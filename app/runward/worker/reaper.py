@@ -39,7 +39,7 @@ INTERVAL_SECONDS: Final = 1.0
 CLEAN_EVERY: Final = 600
 """Number of sweeps between the beginnings of two passes of the cleaner."""
 RETRY_EVERY: Final = 60
-"""Number of sweeps between two attempts to process a row, or to fulfil a duty, that failed
+"""Number of sweeps between two attempts to process a row, or to perform a duty, that failed
 before."""
 FORGET_EVERY: Final = 60
 """Number of sweeps between two removals of the budget waits of ended runs."""
@@ -150,11 +150,11 @@ class Reaper:
         try:
             return await act()
         except Exception as error:
+            if is_outage(error) and not is_statement_timeout(error):
+                raise
             BACKGROUND_FAILURES.count(duty)
             if is_statement_timeout(error):
                 log.warning("sweep_failed", duty=duty, **log_fields(error))
-            elif is_outage(error):
-                raise
             else:
                 # A row that cannot be processed must not end the worker. A restart would not help.
                 self._resting[duty] = self._sweeps + RETRY_EVERY
